@@ -61,7 +61,9 @@ def ended(id_: str, code: str, words: str, **more: Any) -> dict[str, Any]:
     return session(id_, **{**times, **why, **more})
 
 
-USED = JobUsage(job_id="41", gpus=2, seconds=17_600, measured=17_600, busy=900)
+USED = JobUsage(
+    job_id="41", submitted_at=1, day="", user="ada", gpus=2, held=17_600, used=900, measured=17_600
+)
 RUNNING = session(
     "s1", state=SessionState.RUNNING, job_id="40", started_at=NOW - 600, nodes=("gpu01",)
 )
@@ -119,11 +121,12 @@ def test_a_line_opens_with_the_keyboard(page: Any, sessions: Sessions) -> None:
     expect(first).to_contain_text("Time limit")
     expect(first).to_contain_text("ran 2 h 26 min")
     expect(facts).to_be_hidden()
-    expect(first.get_by_role("link", name="Launch again")).to_be_visible()
+    expect(first.get_by_role("link", name="Launch as suggested")).to_be_visible()
     first.locator("summary").focus()
     page.keyboard.press("Enter")
     expect(facts).to_be_visible()
-    expect(first.get_by_text("busy: ")).to_be_visible()
+    expect(first.locator(".entry-side")).to_be_visible()
+    expect(first.locator(".entry-side")).to_contain_text("5 % busy")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent").startswith("Launch")
     check(page, "sessions-alone")
@@ -145,7 +148,9 @@ def test_kernels_and_runs_stand_apart(page: Any, sessions: Sessions) -> None:
     # What is open stays so when the page asks again.
     page.locator("#apart .entry summary").first.press("Enter")
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(apart.locator(".entry").first.get_by_text("job 42")).to_be_visible()
+    facts = apart.locator(".entry").first.locator(".portal-facts")
+    expect(facts).to_be_visible()
+    expect(facts).to_contain_text("job 42")
     assert sessions.asked[-1]["has_page"] == "true"
     page.get_by_label("Show").select_option("Kernels and runs")
     expect(page.locator("#ended .entry")).to_have_count(2)
@@ -156,7 +161,7 @@ def test_kernels_and_runs_stand_apart(page: Any, sessions: Sessions) -> None:
 
 def test_a_session_has_one_main_button(page: Any, sessions: Sessions) -> None:
     card = page.locator("#living .entry")
-    assert card.locator(".btn-jupyter").all_inner_texts() == [f"Open {LAB.title}, job 40"]
+    expect(card.locator(".btn-jupyter")).to_have_text([f"Open {LAB.title}, job 40"])
     more = card.get_by_role("button", name="More actions")
     more.focus()
     page.keyboard.press("Enter")

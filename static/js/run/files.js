@@ -11,10 +11,12 @@ export class Files {
     this.onPick = onPick;
     this.asked = 0;
     this.button = el("button.btn.btn-outline-contrast", { type: "button", "aria-expanded": "false", "aria-controls": "run-files", onclick: () => (this.place.hidden ? this.open("") : this.close()) }, "Browse…");
-    this.place = el("div.run-files", { id: "run-files", hidden: true, onkeydown: (event) => event.key === "Escape" && this.close() });
+    this.place = el("div.run-files", { id: "run-files", hidden: true });
+    for (const part of [this.button, this.place]) part.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
   }
 
   close() {
+    this.asked += 1; // what is being read is not shown any more
     this.place.hidden = true;
     this.button.setAttribute("aria-expanded", "false");
     this.button.focus();

@@ -30,8 +30,7 @@ const table = new Table(byId("list"), {
   columns: [
     { head: "Select", paint: (cell, run) => selection.paint(cell, run) },
     { head: "Name", sort: "name", paint: nameCell, wide: true },
-    { head: "State", cell: (run) => pill(run.state) },
-    { head: "Points", cell: points, wide: true },
+    { head: "State", name: "points", cell: (run) => [pill(run.state), points(run)], wide: true },
     { head: "Best", paint: (cell, run) => bestCell(cell, bests.get(run.id)?.best) },
     { head: "Environment", sort: "environment", cell: environmentCell },
     { head: "Started", sort: "created_at", cell: (run) => time(run.created_at) },

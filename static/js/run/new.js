@@ -37,6 +37,7 @@ class NewRun {
   constructor(sessions, sources) {
     this.sessions = sessions;
     this.started = false;
+    this.refused = null; // why the run was not started, until something is changed
     const named = sessions.map(({ id, title, server }) => [id, server ? `${title}, ${server}` : title]);
     this.session = new Row("Session", select(named), "It reads the file. The run goes on when it ends.");
     this.session.node.hidden = sessions.length === 1;
@@ -103,6 +104,7 @@ class NewRun {
     const change = later(() => this.#count(), PAUSE);
     const read = later(() => this.#read(), PAUSE);
     form.addEventListener("input", (event) => {
+      this.refused = null;
       this.#show(null);
       if (event.target === this.source.control) {
         if (CAN_RUN.test(this.source.value)) read(); // not while it is typed
@@ -140,7 +142,7 @@ class NewRun {
       const { resources, ...request } = this.asked;
       const { points } = await this.#ask("points", request);
       words = this.#pointWords(points);
-      if (this.counting === asked) this.#show(null);
+      if (this.counting === asked) this.#show(this.refused);
     } catch (error) {
       if (this.counting === asked) this.#show(error);
     }
@@ -176,6 +178,7 @@ class NewRun {
       this.started = true;
       window.location.assign(`${facts.prefix}runs/${encodeURIComponent(run.id)}`);
     } catch (error) {
+      this.refused = error;
       this.#show(error)?.control?.focus();
     }
   }

@@ -104,11 +104,11 @@ async def test_the_best_point_by_a_metric(store: Store) -> None:
     )
     found = await store.of(RunPointTable).metric_names("ada", [ID, "ffffffff"])
     assert {id_: set(each) for id_, each in found.items()} == {ID: set(names)}
-    best = store.of(RunPointTable).best
-    assert await best(*KEY, "val.loss 'x' [%s]", lowest=True) == (2, 0.25)
-    assert await best(*KEY, "val.loss 'x' [%s]", lowest=False) == (1, 0.5)
-    assert await best(*KEY, "nothing", lowest=True) is None
-    assert await best("barbara", ID, "step", lowest=True) is None
+    bests = store.run_points.bests
+    assert await bests("ada", {ID: ("val.loss 'x' [%s]", True)}) == {ID: (2, 0.25)}
+    assert await bests("ada", {ID: ("val.loss 'x' [%s]", False)}) == {ID: (1, 0.5)}
+    assert await bests("ada", {ID: ("nothing", True), "ffffffff": ("step", True)}) == {}
+    assert await bests("barbara", {ID: ("step", True)}) == {}
 
 
 async def test_the_newest_run_of_a_server_counts(store: Store) -> None:
@@ -211,6 +211,9 @@ async def test_curves_are_kept_by_point(store: Store) -> None:
     assert await of_metric(*KEY, "loss", [0, 1, 7]) == {0: [(0, 1.5), (1, 0.5)], 7: [(0, 9.0)]}
     assert await of_metric(*KEY, "auc", [0, 7]) == {0: [(0, 0.25)]}
     assert await of_metric(*KEY, "loss", []) == {}
+    points = {ID: (0, "auc"), "ffffffff": (0, "auc")}
+    assert await store.run_curves.of_points("ada", points) == {ID: [(0, 0.25)]}
+    assert await store.run_curves.of_points("ada", {ID: (7, "auc")}) == {}
     await save([(KEY, 7, 1, {"loss": [(0, 1.0)]}), (KEY, 0, 1, {"loss": [(0, 2.0)]})])
     assert await of_metric(*KEY, "loss", [0, 7]) == {0: [(0, 2.0)], 7: [(0, 9.0)]}
     await save([])

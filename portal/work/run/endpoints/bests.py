@@ -9,7 +9,6 @@ from pydantic import Field, StringConstraints
 from portal.handlers.base.endpoint import Operation, Query
 from portal.models import Frozen
 from portal.models.session.chosen_id import ID
-from portal.models.session.run import Run
 from portal.work.run.results.list_best import ListBest, own_metric, thinned
 from portal.work.run.tables.curves import RunCurveTable
 from portal.work.run.tables.points import RunPointTable
@@ -46,31 +45,28 @@ class BestsOfRuns(RunAction):
     async def on_get(self) -> RunBests:
         """Return them by the metric of the run's search, otherwise by the first metric that its
         points report, a loss or an accuracy if there is one."""
-        user, runs = self.person.name, dict.fromkeys(self.query.ids.split(","))
-        names = await self.parts.store.of(RunPointTable).metric_names(user, runs)
-        bests = [await self._best(run, names[run.id]) for run in await self._own(names)]
-        return RunBests(items=tuple(best for best in bests if best is not None))
-
-    async def _own(self, ids: dict[str, list[str]]) -> list[Run]:
-        """Return the runs with these ids that the one who asks reaches."""
-        get, user = self.parts.store.of(RunTable).get, self.person.name
-        found = [await get(user, id_) for id_ in ids]
-        return [run for run in found if run is not None and self.reaches(run)]
-
-    async def _best(self, run: Run, names: list[str]) -> ListBest | None:
-        store, key = self.parts.store, (run.user, run.id)
-        chosen = own_metric(names, await store.of(RunSearchTable).get(key))
-        if chosen is None:
-            return None
-        metric, lowest = chosen
-        best = await store.of(RunPointTable).best(*key, metric, lowest=lowest)
-        if best is None:
-            return None
-        number, value = best
-        curves = await store.of(RunCurveTable).of_metric(*key, metric, [number])
-        curve = thinned([y for _, y in curves.get(number, ())])
-        return ListBest(
-            run=run.id, metric=metric, lowest=lowest, point=number, value=value, curve=curve
+        store, user = self.parts.store, self.person.name
+        found = await store.runs.of_ids(user, set(self.query.ids.split(",")))
+        ids = [run.id for run in found if self.reaches(run)]
+        names = await store.run_points.metric_names(user, ids)
+        searches = await store.run_searches.of_runs(user, ids)
+        chosen = {id_: own_metric(names.get(id_, ()), searches.get(id_)) for id_ in ids}
+        metrics = {id_: metric for id_, metric in chosen.items() if metric is not None}
+        bests = await store.run_points.bests(user, metrics)
+        points = {id_: (number, metrics[id_][0]) for id_, (number, _) in bests.items()}
+        curves = await store.run_curves.of_points(user, points)
+        return RunBests(
+            items=tuple(
+                ListBest(
+                    run=id_,
+                    metric=metrics[id_][0],
+                    lowest=metrics[id_][1],
+                    point=number,
+                    value=value,
+                    curve=thinned([y for _, y in curves.get(id_, ())]),
+                )
+                for id_, (number, value) in bests.items()
+            )
         )
 
 

@@ -19,7 +19,7 @@ _HIGHER = re.compile(
     re.IGNORECASE,
 )
 _LOWER = re.compile(r"err|loss", re.IGNORECASE)
-_PLAIN = re.compile(r'[^"\\]+')  # as `RunPointTable.best` takes it
+_PLAIN = re.compile(r'[^"\\]+')  # as `RunPointTable.bests` takes it
 
 
 class ListBest(Frozen):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import LargeBinary, select
+from sqlalchemy import LargeBinary, bindparam, select
 
 from portal.models.session.run import Curves
 from portal.store.engine.columns import COUNT, NAME, filled, keyed, keys
@@ -74,6 +74,28 @@ class RunCurveTable(StoreTable):
             return {number: pairs for number, pairs in curves.items() if pairs}
 
         return await self._database.run(read) if numbers else {}
+
+    async def of_points(
+        self, user: str, points: Mapping[str, tuple[int, str]]
+    ) -> dict[str, list[tuple[float, float]]]:
+        """Return the curve of one point of each run, by run; those without it are left out.
+        ``points``: by run, the number and the metric."""
+        columns = run_curves.c
+        query = select(columns.curves).where(
+            columns.user == user,
+            columns.run == bindparam("of_run"),
+            columns.number == bindparam("at"),
+        )
+
+        def read(at: Any) -> dict[str, list[tuple[float, float]]]:
+            found = {}
+            for run, (number, metric) in points.items():
+                content = at.execute(query, {"of_run": run, "at": number}).scalar()
+                if content is not None and (pairs := _unpacked(content).get(metric)):
+                    found[run] = pairs
+            return found
+
+        return await self._database.run(read)
 
 
 def _packed(curves: Curves) -> bytes:

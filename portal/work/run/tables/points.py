@@ -213,20 +213,29 @@ class RunPointTable(ModelTable[RunPoint]):
 
         return await self._database.run(read)
 
-    async def best(
-        self, user: str, run: str, metric: str, *, lowest: bool
-    ) -> tuple[int, float] | None:
-        """Return the number and the value of the run's first point with the best value of a
-        metric; None without one. The name of ``metric`` has no quotes and backslashes."""
+    async def bests(
+        self, user: str, metrics: Mapping[str, tuple[str, bool]]
+    ) -> dict[str, tuple[int, float]]:
+        """Return the number and the value of each run's first point with the best value of its
+        metric, by run; those without one are left out. ``metrics``: by run, the name, which has no
+        quotes and backslashes, and whether its lowest value is best."""
         columns = run_points.c
-        value = type_coerce(columns.metrics, JSON)[metric].as_float()
-        query = (
-            select(columns.number, value.label("value"))
-            .where(columns.user == user, columns.run == run, value.is_not(None))
-            .order_by(value.asc() if lowest else value.desc(), columns.number)
-        )
-        rows = await self._rows_of(query.limit(1))
-        return (rows[0].number, rows[0].value) if rows else None
+
+        def best(at: Connection, run: str) -> Any:
+            metric, lowest = metrics[run]
+            value = type_coerce(columns.metrics, JSON)[metric].as_float()
+            query = (
+                select(columns.number, value)
+                .where(columns.user == user, columns.run == run, value.is_not(None))
+                .order_by(value.asc() if lowest else value.desc(), columns.number)
+            )
+            return at.execute(query.limit(1)).first()
+
+        def read(at: Connection) -> dict[str, tuple[int, float]]:
+            rows = {run: best(at, run) for run in metrics}
+            return {run: (row[0], row[1]) for run, row in rows.items() if row is not None}
+
+        return await self._database.run(read)
 
     async def drift(self, user: str, run: str) -> list[RunDrift]:
         """Return the differences of a repetition's points from the original ones, the most frequent

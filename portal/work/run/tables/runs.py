@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -91,6 +91,10 @@ class RunTable(ModelTable[Run]):
     async def get(self, user: str, id_: str) -> Run | None:
         """Return a run of a user; None without one."""
         return await self._first(select(runs).where(runs.c.user == user, runs.c.id == id_))
+
+    async def of_ids(self, user: str, ids: Collection[str]) -> list[Run]:
+        """Return those of a user's runs that have these ids."""
+        return await self._models(select(runs).where(runs.c.user == user, runs.c.id.in_(list(ids))))
 
     async def on_server(self, user: str, server: str) -> Run | None:
         """Return the newest run on a server of a user; None without one."""

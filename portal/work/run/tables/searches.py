@@ -4,7 +4,7 @@ only."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, select
@@ -75,6 +75,13 @@ class RunSearchTable(StoreTable):
         """Return the search of a run; None without one."""
         rows = await self._rows_of(select(run_searches.c.search).where(*_of(run_searches.c, key)))
         return Search.model_validate(rows[0].search) if rows else None
+
+    async def of_runs(self, user: str, ids: Collection[str]) -> dict[str, Search]:
+        """Return the searches of a user's runs, by run; those without one are left out."""
+        columns = run_searches.c
+        query = select(columns.run, columns.search)
+        own = query.where(columns.user == user, columns.run.in_(list(ids)))
+        return {row.run: Search.model_validate(row.search) for row in await self._rows_of(own)}
 
     async def trials(self, key: RunKey) -> dict[int, dict[str, float]]:
         """Return what was chosen (`Search.values`) by the points' numbers, in their order."""
