@@ -45,8 +45,9 @@ class EndedHandler(APIHandler):
         none."""
         row = orm.User.find(self.db, name)
         user = dict.get(self.users, row.id) if row is not None else None
-        has_server = user is not None and server in user.orm_user.orm_spawners
-        return user.spawners[server] if has_server else None
+        if user is None or server not in user.orm_user.orm_spawners:
+            return None
+        return user.spawners[server]
 
     def _state(self, spawner: Any, session: str) -> str:
         ending = getattr(spawner, "ending", None)
