@@ -61,7 +61,8 @@ export class Ended {
   private async _show(commands: CommandRegistry, words: string): Promise<void> {
     const why = situations.link('session');
     const [more, launch] = ['Why', 'Launch again'];
-    const own = [...(why ? [Dialog.createButton({ label: more })] : []), Dialog.okButton({ label: launch })];
+    const whyButton = Dialog.createButton({ label: more, accept: false });
+    const own = [...(why ? [whyButton] : []), Dialog.okButton({ label: launch })];
     const { guest } = situations; // the words are the owner's
     const { button } = await showDialog({
       title: 'This session has ended',

@@ -33,7 +33,7 @@ export function timeLeft(left: number | null): string {
 export function clock(ahead: number): string {
   const then = new Date(Date.now() + ahead * 1000);
   const today = then.toDateString() === new Date().toDateString();
-  const time = then.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+  const time = then.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
   return today ? time : `${then.toLocaleDateString([], { day: 'numeric', month: 'short' })}, ${time}`;
 }
 

@@ -43,6 +43,10 @@ unset _portal_path _portal_mine
 # -- The prompt, in containers beside the server too (container.py): USER@NODE, since a container may
 # know neither. Only the defaults of bash, Debian and Apptainer are replaced, and "\u@\h" is filled in;
 # any other prompt is the person's own.
+case ${PROMPT_COMMAND:-} in # Apptainer's, which sets PS1 anew: alone, or after another
+  'PS1='*'; unset PROMPT_COMMAND') unset PROMPT_COMMAND ;;
+  *'; PROMPT_COMMAND='*'; PS1='*) PROMPT_COMMAND=${PROMPT_COMMAND%%'; PROMPT_COMMAND='*} ;;
+esac
 case $PS1 in '\s-\v\$ ' | '\h:\w\$ ' | 'Apptainer> ' | 'Singularity> ') PS1='\u@\h:\w\$ ' ;; esac
 _portal_user=${USER:-} _portal_node=${SLURMD_NODENAME:-}
 _portal_node=${_portal_node%%.*}

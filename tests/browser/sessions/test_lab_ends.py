@@ -12,9 +12,10 @@ import httpx
 import pytest
 from hub_client import Person, wait_until, with_session
 from jobs import only_job
-from lab_page import command, palette
+from lab_page import palette
 from looks import check, take_picture, violations
 from sign_in import sign_in
+from terminal import terminal
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -37,13 +38,15 @@ def owner(demo: Any) -> Iterator[Person]:
 
 
 @pytest.fixture
-def lab(demo: Any, owner: Person, page: Any) -> Any:
+def lab(demo: Any, owner: Person, page: Any) -> Iterator[Any]:
     """JupyterLab with its launcher, in a page that knows the session."""
     page.set_viewport_size({"width": 1280, "height": 850})
     sign_in(page, demo.url, WHO)
     page.goto(f"{demo.url}/user/{WHO}/lab?reset")
     expect(page.locator(".portal-StatusItem button")).to_contain_text("left")
-    return page
+    yield page
+    # JupyterLab stores its layout at an address that is the Hub's by then, and does not catch that.
+    page.errors[:] = [error for error in page.errors if "is only available at" not in error]
 
 
 def ended(page: Any, words: str) -> Any:
@@ -90,7 +93,7 @@ def test_it_is_stopped_from_the_panel(demo: Any, owner: Person, lab: Any) -> Non
 
 
 def test_an_admins_reason_is_shown(demo: Any, owner: Person, lab: Any) -> None:
-    admin = Person(demo.url, "ada")
+    admin = Person(demo.url, "grace")
     admin.api("GET", "/user")
     api = f"{demo.url}/services/portal/api/v1"
     answer = httpx.post(
@@ -100,7 +103,7 @@ def test_an_admins_reason_is_shown(demo: Any, owner: Person, lab: Any) -> None:
         timeout=60,
     )
     assert answer.status_code == 200, answer.text
-    words = r"An administrator \(ada\) stopped this session at \d\d:\d\d: cpu01 is repaired"
+    words = r"An administrator \(grace\) stopped this session at \d\d:\d\d: cpu01 is repaired"
     dialog = ended(lab, words)
     with lab.context.expect_page() as opened:
         dialog.get_by_role("button", name="Launch again").click()
@@ -120,12 +123,13 @@ def test_the_hubs_commands_are_the_portals(demo: Any, lab: Any) -> None:
     expect(lab.locator(".lm-CommandPalette-emptyMessage")).to_be_visible()
 
 
-def test_the_prompt_is_of_the_user_on_the_node(demo: Any, owner: Person, lab: Any) -> None:
-    node = owner.session("GET", "portal/situation").json()["situation"]["node"]
-    lab.locator(".jp-LauncherCard", has_text="Terminal").click()
-    terminal = lab.locator(".jp-Terminal .xterm-rows")
-    expect(terminal).to_contain_text(f"{WHO}@{node}:~$")
-    take_picture(lab, "lab-terminal")
+@pytest.mark.parametrize("environment", ["python-venv", "jupyterlab"])
+def test_the_prompt_is_of_the_user_on_the_node(demo: Any, environment: str) -> None:
+    """In a container too."""
+    someone = Person(demo.url, WHO)
+    for _ in with_session(someone, {**CPUS, "environment": environment}):
+        said = terminal(someone, 'echo "$SLURMD_NODENAME ${PS1@P}"').split(maxsplit=1)
+        assert f"{WHO}@{said[0]}" in said[1]
 
 
 def test_a_kernel_that_lacks_what_is_imported(demo: Any, owner: Person, lab: Any) -> None:
@@ -142,6 +146,5 @@ def test_a_kernel_that_lacks_what_is_imported(demo: Any, owner: Person, lab: Any
     lab.goto(f"{demo.url}/user/{WHO}/lab/tree/lacks.ipynb?reset")
     warning = lab.locator(".Toastify__toast", has_text="lacks torch_of_nobody.")
     expect(warning).to_have_count(1, timeout=60_000)
-    take_picture(lab, "lab-lacking-module")
-    command(lab, "Save Notebook")
+    lab.goto("about:blank")
     owner.session("DELETE", "api/contents/lacks.ipynb")

@@ -103,6 +103,7 @@ def test_the_environments_programs_come_first(
     assert found["SITE"] == "profile" and found["LEFT"] == ""
 
 
+APPTAINER = 'PS1="Apptainer> "; unset PROMPT_COMMAND'  # as it sets PROMPT_COMMAND
 BASH_PROMPT = r"\s-\v\$ "
 COLOURED = r"\[\e[32m\]\u@\h\[\e[0m\]:\w\$ "
 
@@ -141,6 +142,15 @@ def test_a_name_that_is_none_is_left_to_bash(
     assert _prompt(tmp_path, "", "", False, **variables) == prompt
 
 
+def test_a_command_of_the_user_before_each_prompt_stays(tmp_path: Path) -> None:
+    after = '; PROMPT_COMMAND="${PROMPT_COMMAND%%; PROMPT_COMMAND=*}"; PS1="Apptainer> "'
+    names = {"USER": "ada", "SLURMD_NODENAME": "gpu01"}
+    for command in ("history -a", "history -a" + after):
+        said = _prompt(tmp_path, "", "", True, PROMPT_COMMAND=command, **names)
+        assert said == r"ada@gpu01:\w\$ "
+        assert (tmp_path / "command").read_text() == "history -a\n"
+
+
 def _prompt(home: Path, system: str, own: str, beside: bool, **variables: str) -> str:
     """PS1 in a terminal, of the server itself or of a container beside it (here: the node)."""
     profile, rc = home / "etc-profile", home / "rc"
@@ -154,8 +164,13 @@ def _prompt(home: Path, system: str, own: str, beside: bool, **variables: str) -
         command = ["/usr/bin/bash", "--rcfile", str(rc), "-i"]
     subprocess.run(
         command,
-        input='printf %s "$PS1" > $HOME/said\n',
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home), **variables},
+        input='printf %s "$PS1" > $HOME/said\necho "$PROMPT_COMMAND" > $HOME/command\n',
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home),
+            "PROMPT_COMMAND": APPTAINER,
+            **variables,
+        },
         text=True,
         capture_output=True,
         check=True,
