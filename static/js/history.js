@@ -61,7 +61,7 @@ const COUNTED = [
 /** @type {any[]} */
 const NAMED = [
   { kind: "queue", title: "Waiting jobs", stacked: true, nothing: "No job waited.", of: queueOf },
-  { kind: "wait", title: "Waiting time by GPU type", words: duration, steps: SECONDS, nothing: "No job with GPUs started.", of: (name) => ({ label: name, chosen: { jobs: "running", type: name } }) },
+  { kind: "wait", title: "Waiting time by GPU type", words: duration, steps: SECONDS, nothing: "No job with GPUs started.", of: (name) => ({ label: name, sparse: true, chosen: { jobs: "running", type: name } }) },
   { kind: "power", title: "Power by GPU type", words: power, stacked: true, of: (name) => ({ label: name, chosen: { type: name } }) },
 ];
 
