@@ -58,6 +58,17 @@ def asked(
     return own
 
 
+def within(linked: Mapping[str, Any], gpus: int, seconds: int | None) -> dict[str, Any]:
+    """Return a link's options without more GPUs or a longer time (None: no limit) than there is:
+    the nearest would be more than anybody has chosen."""
+    limits = {"gpus": gpus, "time": seconds}
+    return {
+        key: value
+        for key, value in linked.items()
+        if (most := limits.get(key)) is None or value <= most
+    }
+
+
 def folded_chosen(last: Mapping[str, Any]) -> bool:
     """Return True if ``last`` holds a choice that the page keeps under "More"."""
     folded = [field.name for field in FIELDS if field.folded]

@@ -145,6 +145,7 @@ class LaunchForm(LoggingConfigurable):
         person: Person,
         *,
         last: Mapping[str, Any] | None = None,
+        linked: Mapping[str, Any] | None = None,
         storage: Sequence[StorageArea] = (),
         problems: Sequence[str] = (),
         unknown: str = "",
@@ -156,7 +157,8 @@ class LaunchForm(LoggingConfigurable):
         """Return the view model of the page.
 
         ``snapshot`` None: Slurm never answered yet. ``environments`` are those that this person
-        may use; ``last`` is the last session's ``user_options``; ``defaults`` are the site's
+        may use; ``last`` is the last session's ``user_options``, ``linked`` those of a link, which
+        count instead as far as they fit; ``defaults`` are the site's
         resources where neither the person nor the environment names them. ``unknown``: a sentence
         if this person's associations could not be read. ``preferences``: what this person likes and
         used last; ``tiles`` returns the content of an environment's card.
@@ -176,7 +178,7 @@ class LaunchForm(LoggingConfigurable):
         if not environments:
             problems.append(f"No environment is available to you. Please ask {self.contact}.")
         partitions = allowed_partitions(person, snapshot, associations)
-        last = last_choice.well_formed(last)
+        last = last_choice.well_formed(linked or last)
         chosen = last_choice.chosen_environment(environments, last)
         last = last_choice.asked(
             last,
@@ -189,13 +191,15 @@ class LaunchForm(LoggingConfigurable):
                 f"No partition of this cluster is available to you now. Please ask {self.contact}."
             )
         simulated = {name for name in supply.gpus if self.simulates(name)}
-        preset = last_choice.preset(chosen, defaults, last)
         most = max((gpu.per_node for gpu in supply.gpus.values()), default=0)
         limits = [row.max_gpus_per_job for row in associations or ()]
         if limits and None not in limits:
             most = min(most, max(limit for limit in limits if limit is not None))
-        count = min(last_choice.whole(preset.get("gpus")), most)
         longest = choices.longest_time(supply, associations, snapshot.qos)
+        if linked:
+            last = last_choice.within(last, most, longest)
+        preset = last_choice.preset(chosen, defaults, last)
+        count = min(last_choice.whole(preset.get("gpus")), most)
         times = self._times(preset, longest)
         cards = tuple(choices.card(tiles(e), preferences, e is chosen) for e in environments)
         resume_seconds = snapshot.resume_seconds_of(

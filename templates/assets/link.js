@@ -67,5 +67,5 @@ function listIgnored(sentences) {
     }),
   );
   place.append("The link asked for what does not fit here, so this was left out:", list);
-  place.hidden = false;
+  place.className = "alert alert-warning";
 }

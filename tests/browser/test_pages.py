@@ -184,7 +184,7 @@ def test_a_link_lists_what_does_not_fit(page, hub):
         "GPU type “h100” is not among the choices here.",
         "GPUs “9”: at most 4 with these choices.",
         "Time limit “900:00:00” is not among the choices; the longest is 2 days.",
-        "CPUs “some” must be a whole number of at least 1.",
+        "CPUs “some” must be a whole number, 1 or more.",
         "“colour” is not an option of a session.",
     ]
     # What fits is filled in, and the rest is as it was.

@@ -160,7 +160,7 @@ def test_the_wait_over_the_next_day_is_a_plot(page: Any, opened: Any) -> None:
     expect(plot).to_be_visible()
     bars = plot.locator(".portal-waits-bars > span")
     expect(bars).to_have_count(24)
-    assert bars.evaluate_all("all => all.map(bar => bar.className.slice(12))") == [
+    assert bars.evaluate_all("all => all.map(bar => bar.className.slice(11))") == [
         "", "", *["-none"] * 20, "-unknown", "-unknown",
     ]  # fmt: skip
     assert bars.first.evaluate("bar => bar.style.height") == "100%"

@@ -306,6 +306,16 @@ class TestView:
         shown = view(last={**last, "gpus": 0})
         assert [c.value for c in choices(shown, "partition") if c.selected] == ["gpu"]
 
+    def test_a_link_counts_as_far_as_it_fits(self):
+        last = {"environment": "pytorch", "gpus": 2, "time": "1:00:00"}
+        shown = view(last=last, linked={"gpus": 9, "time": "900:00:00", "memory": "9G"})
+        assert [c.value for c in shown.gpu_counts if c.selected] == ["0"]
+        assert [c.value for c in shown.times if c.selected] == ["2:00:00"]
+        assert typed(shown, "memory") == "9G"
+        shown = view(last=last, linked={"gpus": 3, "time": "3:00:00"})
+        assert [c.value for c in shown.gpu_counts if c.selected] == ["3"]
+        assert [c.value for c in shown.times if c.selected] == ["3:00:00"]
+
     @pytest.mark.parametrize(
         "last",
         [
