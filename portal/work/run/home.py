@@ -53,7 +53,7 @@ class HomeRuns:
         runs = await store.of(RunTable).unended(person.name, await since(), _MOST)
         if not runs:
             return None
-        counts = await store.run_points.counts(person.name, [run.id for run in runs])
+        counts = await store.of(RunPointTable).counts(person.name, [run.id for run in runs])
         shown = (self._shown(run, counts.get(run.id, {})) for run in runs)
         return {"runs": await asyncio.gather(*shown)}
 

@@ -104,7 +104,7 @@ async def test_the_best_point_by_a_metric(store: Store) -> None:
     )
     found = await store.of(RunPointTable).metric_names("ada", [ID, "ffffffff"])
     assert {id_: set(each) for id_, each in found.items()} == {ID: set(names)}
-    bests = store.run_points.bests
+    bests = store.of(RunPointTable).bests
     assert await bests("ada", {ID: ("val.loss 'x' [%s]", True)}) == {ID: (2, 0.25)}
     assert await bests("ada", {ID: ("val.loss 'x' [%s]", False)}) == {ID: (1, 0.5)}
     assert await bests("ada", {ID: ("nothing", True), "ffffffff": ("step", True)}) == {}
@@ -212,8 +212,8 @@ async def test_curves_are_kept_by_point(store: Store) -> None:
     assert await of_metric(*KEY, "auc", [0, 7]) == {0: [(0, 0.25)]}
     assert await of_metric(*KEY, "loss", []) == {}
     points = {ID: (0, "auc"), "ffffffff": (0, "auc")}
-    assert await store.run_curves.of_points("ada", points) == {ID: [(0, 0.25)]}
-    assert await store.run_curves.of_points("ada", {ID: (7, "auc")}) == {}
+    assert await store.of(RunCurveTable).of_points("ada", points) == {ID: [(0, 0.25)]}
+    assert await store.of(RunCurveTable).of_points("ada", {ID: (7, "auc")}) == {}
     await save([(KEY, 7, 1, {"loss": [(0, 1.0)]}), (KEY, 0, 1, {"loss": [(0, 2.0)]})])
     assert await of_metric(*KEY, "loss", [0, 7]) == {0: [(0, 2.0)], 7: [(0, 9.0)]}
     await save([])
