@@ -21,6 +21,7 @@ from .plugins import load
 from .setting import setting
 from .spaces.job_space import JobSpace
 from .spaces.registry import add_spaces
+from .store import TABLES
 from .store.engine.rows import StoreTable
 
 GROUP = "works"
@@ -34,7 +35,7 @@ class Feature(NamedTuple):
     kinds: tuple[type[Kind], ...] = ()  # of its sessions, in the order of the launch page
     spaces: tuple[type[JobSpace], ...] = ()  # types of spaces
     actions: tuple[type[AuditedAction], ...] = ()  # in the audit log
-    # Its tables in the portal's database, which migrations make (`Store.of`).
+    # Its tables in the portal's database, which migrations make (`Store.table`).
     tables: tuple[type[StoreTable], ...] = ()
     # Class of its objects in the web service, made with `portal.assembly.Services`, which keeps it
     # (`Services.parts_for`). Its ``tasks`` are loops that the service keeps running, by name;
@@ -60,6 +61,7 @@ def add_features(*features: Feature) -> None:
             add_spaces(*feature.spaces)
             add_actions(*feature.actions)
             add_entries(*feature.navigation)
+            TABLES.extend(feature.tables)
             FEATURES.append(feature)
 
 

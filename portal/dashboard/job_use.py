@@ -102,7 +102,7 @@ class JobUses:
         load = sum(loads) / len(loads) if loads else None
         samples.add_values((load, float(sum(used)) if used else None, memory), at)
 
-    def of(self, job_id: str) -> JobUse | None:
+    def of_job(self, job_id: str) -> JobUse | None:
         """Return the use of a job that runs, as far as this service has seen it."""
         with self._lock:
             return next(iter(self._uses([job_id])), None)

@@ -42,9 +42,9 @@ class RunPast(Past):
 
     async def write(self, store: Store) -> None:
         await super().write(store)
-        await store.of(RunTable).add_run(self.run)
-        await store.of(RunPointTable).save([(_KEY, point) for point in self.points])
-        await store.of(RunCurveTable).save(
+        await store.table(RunTable).add_run(self.run)
+        await store.table(RunPointTable).save([(_KEY, point) for point in self.points])
+        await store.table(RunCurveTable).save(
             [(_KEY, number, 1, curves) for number, curves in enumerate(self.curves)]
         )
 

@@ -45,6 +45,7 @@ from .site.visits import VisitTable
 __all__ = ["HEAD", "Store"]
 
 T = TypeVar("T", bound=StoreTable)
+TABLES: list[type[StoreTable]] = []  # of features (portal/features.py)
 
 
 class Store(LoggingConfigurable):
@@ -104,7 +105,7 @@ class Store(LoggingConfigurable):
             threads=self.threads,
             log=self.log,
         )
-        self._tables: dict[type, Any] = {}
+        self._tables = {table: table(self.database) for table in TABLES}
         self.sessions = SessionTable(self.database)
         self.history = HistoryTable(self.database)
         self.series = SeriesTable(self.database)
@@ -136,9 +137,9 @@ class Store(LoggingConfigurable):
         self.course_messages = CourseMessageTable(self.database)
         self.help = HelpTable(self.database)
 
-    def of(self, table: type[T]) -> T:
-        """Return the queries on a feature's table, such as ``RunTable``: always the same object."""
-        return cast(T, self._tables.setdefault(table, table(self.database)))
+    def table(self, table: type[T]) -> T:
+        """Return the queries on a feature's table, such as ``RunTable``."""
+        return cast(T, self._tables[table])
 
     @property
     def place(self) -> str:

@@ -272,7 +272,7 @@ class _Lookup:
 
     async def recorded(self, table: type[Any], id_: str) -> Any:
         try:
-            return await self._spawner.shared.store.of(table).get(self._spawner.user.name, id_)
+            return await self._spawner.shared.store.table(table).get(self._spawner.user.name, id_)
         except NotFound:
             return None
 

@@ -97,40 +97,40 @@ async def test_the_database_is_bounded_for_a_user(store: Store, tmp_path: Path) 
             )
         for number in range(20):
             output = StoredOutput(attempt=1, at=1.0, output=PointOutput(log=letters(160_000)))
-            await store.of(RunOutputTable).save(("mallory", id_), number, output)
+            await store.table(RunOutputTable).save(("mallory", id_), number, output)
             logged = Logged.trusted(images={"plot": CHANCE.randbytes(MIB // 2)})
-            await store.of(RunLoggedTable).save(("mallory", id_), number, 1, logged)
+            await store.table(RunLoggedTable).save(("mallory", id_), number, 1, logged)
     assert file_size(tmp_path) - before < 8 * 1.3 + 5  # with SQLite's pages, and its log
-    points = await store.of(RunPointTable).of_run("mallory", "7e2f3c1a", range(100))
+    points = await store.table(RunPointTable).of_run("mallory", "7e2f3c1a", range(100))
     assert len(points) == 100, "the states are there in any case"
 
     ada = a_run("ada")
     await asyncio.wait_for(table.take(ada, *large(0), REPORT), patience(5))
-    (point,) = (await store.of(RunPointTable).of_run("ada", ada.id, [0])).values()
-    assert len(point.parameters) == 50 and await store.of(RunCurveTable).numbers("ada", ada.id) == {
-        0
-    }
+    (point,) = (await store.table(RunPointTable).of_run("ada", ada.id, [0])).values()
+    assert len(point.parameters) == 50 and await store.table(RunCurveTable).numbers(
+        "ada", ada.id
+    ) == {0}
     # Runs that are deleted make room.
     for id_ in ("5e2f3c1a", "6e2f3c1a", "7e2f3c1a"):
-        await store.of(RunTable).add_run(a_run("mallory", id_))
-        await store.of(RunTable).end("mallory", id_, 5.0)
-        await store.of(RunPointTable).remove("mallory", id_)
+        await store.table(RunTable).add_run(a_run("mallory", id_))
+        await store.table(RunTable).end("mallory", id_, 5.0)
+        await store.table(RunPointTable).remove("mallory", id_)
     run = a_run("mallory", "8e2f3c1a")
     await table.take(run, *large(0), REPORT)
-    (point,) = (await store.of(RunPointTable).of_run("mallory", run.id, [0])).values()
+    (point,) = (await store.table(RunPointTable).of_run("mallory", run.id, [0])).values()
     assert len(point.parameters) == 50
 
 
 async def test_reports_that_wait_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the database is slow, those of one user do not fill the memory; others' wait."""
     free = asyncio.Event()
-    save = store.of(RunPointTable).save
+    save = store.table(RunPointTable).save
 
     async def slow(points: object) -> None:
         await free.wait()
         await save(points)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store.of(RunPointTable), "save", slow)
+    monkeypatch.setattr(store.table(RunPointTable), "save", slow)
     table, run = RunReports(store, logging.getLogger("test")), a_run("mallory")
     tasks = []
     for number in range(300):

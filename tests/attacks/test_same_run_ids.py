@@ -45,10 +45,10 @@ async def ask(store: Store) -> AsyncIterator[object]:
     for user in ("mallory", "ada"):
         folder = f"/home/{user}/runs/shared"
         update = {"user": user, "name": f"of-{user}", "folder": folder}
-        await store.of(RunTable).add_run(RUN.model_copy(update=update))
-        await store.of(RunShareTable).share(user, ID, "grace")
+        await store.table(RunTable).add_run(RUN.model_copy(update=update))
+        await store.table(RunShareTable).share(user, ID, "grace")
         point = RunPoint(number=0, state=PointState.SUCCEEDED, attempt=1, message=user)
-        await store.of(RunPointTable).save([((user, ID), point)])
+        await store.table(RunPointTable).save([((user, ID), point)])
     modules = (again, comparison, curves, record, runs, shares, values)
     kinds = [each for module in modules for each in module.ENDPOINTS]
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
@@ -74,7 +74,9 @@ async def test_a_shared_run_is_its_owner_s(ask: object, path: str) -> None:
 
 
 async def test_one_s_own_is_another_one(ask: object, store: Store) -> None:
-    await store.of(RunTable).add_run(RUN.model_copy(update={"user": "grace", "name": "of-grace"}))
+    await store.table(RunTable).add_run(
+        RUN.model_copy(update={"user": "grace", "name": "of-grace"})
+    )
     for owner, name in (("", "of-grace"), ("grace", "of-grace"), ("ada", "of-ada")):
         answer = await ask(f"runs/{ID}?owner={owner}")  # type: ignore[operator]
         assert (answer.json()["name"], answer.json()["mine"]) == (name, name == "of-grace")
@@ -89,23 +91,23 @@ async def test_what_is_repeated_is_the_owner_s(ask: object, store: Store) -> Non
     assert (await ask(path)).json()["author"] == "ada"  # type: ignore[operator]
     answer = await ask(path, method="POST")  # type: ignore[operator]
     assert answer.status_code == 202, answer.text
-    new = await store.of(RunTable).get("grace", answer.json()["id"])
+    new = await store.table(RunTable).get("grace", answer.json()["id"])
     assert new is not None and new.origin is not None
     assert (new.origin.user, new.code_digest) == ("ada", RUN.code_digest)
     # Of a repetition of hers, the code is still Ada's.
-    await store.of(RunTable).end("grace", new.id, 9.0)
-    await store.of(RunTable).note_folder("grace", new.id, "/home/grace/runs/of-ada-2")
+    await store.table(RunTable).end("grace", new.id, 9.0)
+    await store.table(RunTable).note_folder("grace", new.id, "/home/grace/runs/of-ada-2")
     answer = await ask(f"runs/{new.id}/repetitions")  # type: ignore[operator]
     assert answer.json()["author"] == "ada"
     # After the end of the share, nothing of Ada's is started.
-    await store.of(RunShareTable).unshare("ada", ID, "grace")
+    await store.table(RunShareTable).unshare("ada", ID, "grace")
     answer = await ask(path, method="POST")  # type: ignore[operator]
     assert (answer.status_code, said(answer)) == (404, "You have no such run.")
 
 
 async def test_code_of_an_older_run_is_not_taken_for_its_own(ask: object, store: Store) -> None:
-    await store.of(RunTable).remove("ada", ID)
-    await store.of(RunTable).add_run(RUN.model_copy(update={"code_digest": ""}))
+    await store.table(RunTable).remove("ada", ID)
+    await store.table(RunTable).add_run(RUN.model_copy(update={"code_digest": ""}))
     answer = await ask(f"runs/{ID}/repetitions?owner=ada", method="POST")  # type: ignore[operator]
     assert answer.status_code == 403 and "Ask ada to start a new run" in said(answer)
 

@@ -50,8 +50,8 @@ def a_run(user: str) -> Run:
 
 async def test_one_user_s_requests_are_one_turn(store: Store) -> None:
     mallory, ada = a_run("mallory"), a_run("ada")
-    await store.of(RunSearchTable).add_search(("mallory", mallory.id), a_search(50))
-    await store.of(RunSearchTable).add_search(("ada", ada.id), a_search(2))
+    await store.table(RunSearchTable).add_search(("mallory", mallory.id), a_search(50))
+    await store.table(RunSearchTable).add_search(("ada", ada.id), a_search(2))
     table = RunSearches(store)
     await table.ask(mallory, 999)  # Optuna is loaded
     theirs = [asyncio.create_task(table.ask(mallory, number)) for number in range(MANY)]
@@ -79,7 +79,7 @@ async def test_a_point_that_asks_again_is_chosen_for_once(
 
     monkeypatch.setattr(searches, "choose", counted)
     run = a_run("mallory")
-    await store.of(RunSearchTable).add_search(("mallory", run.id), a_search(2))
+    await store.table(RunSearchTable).add_search(("mallory", run.id), a_search(2))
     table = RunSearches(store)
     first = asyncio.create_task(table.ask(run, 7))
     await asyncio.sleep(0)

@@ -72,11 +72,11 @@ async def fill(database: str, user: str = WHO, runs: int = RUNS, points: int = P
     00000000, and is the only one that has not ended."""
     store, now = Store(url=database), time.time()
     for number in range(runs):
-        await store.of(RunTable).add_run(_run(number, user, points, now))
+        await store.table(RunTable).add_run(_run(number, user, points, now))
         key = (user, f"{number:08x}")
-        await store.of(RunPointTable).save([(key, _point(n, points)) for n in range(points)])
+        await store.table(RunPointTable).save([(key, _point(n, points)) for n in range(points)])
         if number < 2:
-            await store.of(RunCurveTable).save([(key, n, 1, _curves(n)) for n in range(points)])
+            await store.table(RunCurveTable).save([(key, n, 1, _curves(n)) for n in range(points)])
     await store.close()
 
 

@@ -209,8 +209,8 @@ def _make_due(demo: Any, schedule: str) -> None:
     """Let the next start of a schedule of ada's be now."""
 
     async def due(store: Store) -> None:
-        kept = await store.of(RunScheduleTable).get("ada", schedule)
-        assert await store.of(RunScheduleTable).change(kept, next_at=time.time())
+        kept = await store.table(RunScheduleTable).get("ada", schedule)
+        assert await store.table(RunScheduleTable).change(kept, next_at=time.time())
 
     stored(demo, due)
 

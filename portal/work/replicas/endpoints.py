@@ -100,7 +100,7 @@ class ReplicaSets(_ReplicaAction):
     @Operation("List your replica sets.")
     async def on_get(self) -> ReplicaSetList:
         """Return them with what runs of each."""
-        sets = await self.parts.store.of(ReplicaSetTable).of_user(self.person.name)
+        sets = await self.parts.store.table(ReplicaSetTable).of_user(self.person.name)
         items = await self.items(*sets)
         return ReplicaSetList(items=items, most=self.replicas.limits.per_user)
 
@@ -115,7 +115,9 @@ class OneReplicaSet(_ReplicaAction):
     async def on_get(self, id: str) -> ReplicaSetItem:
         """Return it with what runs of it."""
         return (
-            await self.items(await self.parts.store.of(ReplicaSetTable).get(self.person.name, id))
+            await self.items(
+                await self.parts.store.table(ReplicaSetTable).get(self.person.name, id)
+            )
         )[0]
 
     @Operation("Make or change a replica set.", body=WantedReplicas)
@@ -133,7 +135,7 @@ class OneReplicaSet(_ReplicaAction):
             Asked.parse({**body.options, kind.option: {**own, "id": id}})
             await self._check_work(id, kind)
             wanted = ReplicaSet(user=user, id=id, created_at=time.time(), **body.model_dump())
-            saved = await self.parts.store.of(ReplicaSetTable).save(
+            saved = await self.parts.store.table(ReplicaSetTable).save(
                 wanted, self.replicas.limits.per_user
             )
             line.detail = f"{wanted.replicas} of {kind.name}."
@@ -143,7 +145,7 @@ class OneReplicaSet(_ReplicaAction):
     async def _check_work(self, id: str, kind: type[ReplicaKind]) -> None:
         """Raise Conflict for a set of another kind, whose sessions would be forgotten."""
         with contextlib.suppress(NotFound):
-            found = await self.parts.store.of(ReplicaSetTable).get(self.person.name, id)
+            found = await self.parts.store.table(ReplicaSetTable).get(self.person.name, id)
             if found.work != kind.name:
                 raise Conflict(
                     f"This replica set is of '{found.work}'. Delete it, or choose another id."
@@ -154,9 +156,9 @@ class OneReplicaSet(_ReplicaAction):
         """Stop all its sessions; the set is deleted when they have ended."""
         user = self.person.name
         async with self.audited(AuditAction.SET_REPLICAS, f"replica set {id}", user, "Deleted."):
-            found = await self.parts.store.of(ReplicaSetTable).get(user, id)
+            found = await self.parts.store.table(ReplicaSetTable).get(user, id)
             none = found.model_copy(update={"replicas": 0})
-            await self.parts.store.of(ReplicaSetTable).save(none, self.replicas.limits.per_user)
+            await self.parts.store.table(ReplicaSetTable).save(none, self.replicas.limits.per_user)
         self.replicas.reconciler.changed.set()
         return Confirmation(message="The replicas are being stopped.")
 

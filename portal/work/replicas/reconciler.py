@@ -61,7 +61,7 @@ class Reconciler:
     async def reconcile(self, now: float) -> None:
         """Launch what is missing at ``now`` (Unix seconds), and stop what is too much. Raises
         StoreUnavailable."""
-        sets = await self._store.of(ReplicaSetTable).every()
+        sets = await self._store.table(ReplicaSetTable).every()
         if not sets:
             return
         living: dict[tuple[str, str], SessionRecord] = {
@@ -84,7 +84,7 @@ class Reconciler:
         servers = servers_of(wanted)
         if not servers and wanted.replicas:
             words = f"This site no longer has '{wanted.work}'."
-            await self._store.of(ReplicaSetTable).set_problem(wanted, words)
+            await self._store.table(ReplicaSetTable).set_problem(wanted, words)
             return
         running = [server for server in servers if (wanted.user, server) in living]
         missing = [server for server in servers[: wanted.replicas] if server not in running]
@@ -96,9 +96,9 @@ class Reconciler:
         if problem is None and (missing or wanted.replicas == 0):
             problem = ""
         if problem is not None and problem != wanted.problem:
-            await self._store.of(ReplicaSetTable).set_problem(wanted, problem)
+            await self._store.table(ReplicaSetTable).set_problem(wanted, problem)
         if not wanted.replicas and not running:
-            await self._store.of(ReplicaSetTable).remove(wanted.user, wanted.id)
+            await self._store.table(ReplicaSetTable).remove(wanted.user, wanted.id)
 
     async def _launch(self, wanted: ReplicaSet, number: int, now: float) -> str | None:
         """Launch a replica; return why it could not be, None while it waits after a failure."""

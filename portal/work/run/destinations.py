@@ -21,8 +21,8 @@ async def run_destinations(
     newest first. ``offered``: the user may start runs."""
     root = f"{prefix}runs"
     word = max(words_of(text), key=len, default="")
-    own, _ = await store.of(RunTable).of_user(user, text=word, limit=_MOST)
-    shared, _ = await store.of(RunShareTable).with_user(user, text=word, limit=_MOST)
+    own, _ = await store.table(RunTable).of_user(user, text=word, limit=_MOST)
+    shared, _ = await store.table(RunShareTable).with_user(user, text=word, limit=_MOST)
     return [
         *([Destination(kind="action", title="New run", url=f"{root}/new")] if offered else ()),
         *(_destination(run, user, root) for run in (*own, *shared)),

@@ -72,7 +72,7 @@ class RunFollower:
     async def follow_runs(self) -> None:
         """Note the jobs of the living runs, and end those whose session has ended. Raises
         StoreUnavailable."""
-        runs = await self._store.of(RunTable).living()
+        runs = await self._store.table(RunTable).living()
         view = self._view()
         sessions = view.sessions.values() if view is not None else ()
         living = {(record.user, record.server): record for record in sessions}
@@ -83,14 +83,16 @@ class RunFollower:
             if record is not None and record.job_id and record.job_id != run.job_id:
                 jobs[run.user, run.id] = record.job_id
             if record is not None and run.folder.startswith("~/"):
-                await self._store.of(RunTable).note_folder(run.user, run.id, folder_of(record, run))
+                await self._store.table(RunTable).note_folder(
+                    run.user, run.id, folder_of(record, run)
+                )
             if record is None and time.time() - run.begun_at > _UNSTARTED:
                 await self._end(run, run.begun_at)
             elif record is not None and record.state is SessionState.ENDED:
                 await self._finish(run, record)
             elif record is not None and (at := await self._living.follow(run, record)):
                 await self._end(run, at)
-        await self._store.of(RunTable).note_jobs(jobs)
+        await self._store.table(RunTable).note_jobs(jobs)
 
     async def _record(self, run: Run, seen: SessionRecord | None) -> SessionRecord | None:
         """Return the run's session; None while there is none. ``seen``: in the dashboard."""
@@ -103,7 +105,7 @@ class RunFollower:
         """Store the ends of points that did not report theirs, and end the run; later, if
         accounting does not know them yet."""
         key = (run.user, run.id)
-        keys = await self._store.of(RunPointTable).keys(*key, values=False)
+        keys = await self._store.table(RunPointTable).keys(*key, values=False)
         reported_numbers = {point.number for point in keys if point.state in FINAL}
         missing = [number for number in range(run.points) if number not in reported_numbers]
         reason = ""
@@ -136,7 +138,7 @@ class RunFollower:
         reason: str,
     ) -> None:
         """Store the ends of the ``missing`` points. ``reason``: of all of them, if it is known."""
-        table, key = self._store.of(RunPointTable), (run.user, run.id)
+        table, key = self._store.table(RunPointTable), (run.user, run.id)
         ended_at = record.ended_at or time.time()
         for at in range(0, len(missing), _AT_ONCE):
             numbers = missing[at : at + _AT_ONCE]
@@ -154,12 +156,12 @@ class RunFollower:
         """Delete old runs once a day, as the Hub deletes old sessions."""
         days = self._store.sessions_days
         if days and time.monotonic() >= self._prune_at:
-            await self._store.of(RunPointTable).prune(time.time() - days * _DAY)
-            await self._store.of(RunSearchTable).prune()
+            await self._store.table(RunPointTable).prune(time.time() - days * _DAY)
+            await self._store.table(RunSearchTable).prune()
             self._prune_at = time.monotonic() + _DAY
 
     async def _end(self, run: Run, at: float, reason: str = "") -> None:
-        await self._store.of(RunTable).end(run.user, run.id, at, reason)
+        await self._store.table(RunTable).end(run.user, run.id, at, reason)
         self._looks.pop((run.user, run.id), None)
         self._reports.forget(run)
         self._living.forget((run.user, run.id))

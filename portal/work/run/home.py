@@ -50,10 +50,10 @@ class HomeRuns:
         """Return the runs that have not ended, then those that have since the last visit; None
         without any."""
         store = self._services.store
-        runs = await store.of(RunTable).unended(person.name, await since(), _MOST)
+        runs = await store.table(RunTable).unended(person.name, await since(), _MOST)
         if not runs:
             return None
-        counts = await store.of(RunPointTable).counts(person.name, [run.id for run in runs])
+        counts = await store.table(RunPointTable).counts(person.name, [run.id for run in runs])
         shown = (self._shown(run, counts.get(run.id, {})) for run in runs)
         return {"runs": await asyncio.gather(*shown)}
 
@@ -69,5 +69,5 @@ class HomeRuns:
         return HomeRun(item, *best) if best else HomeRun(item)
 
     async def _best_of(self, run: RunKey) -> Best:
-        keys = await self._services.store.of(RunPointTable).keys(*run)
+        keys = await self._services.store.table(RunPointTable).keys(*run)
         return await asyncio.to_thread(usual_best, keys)

@@ -87,7 +87,7 @@ class LivingRuns:
         if snapshot is None or snapshot.error or not tasks:
             return None
         key, taken_at = (run.user, run.id), snapshot.taken_at
-        keys = await self._store.of(RunPointTable).keys(*key, values=False)
+        keys = await self._store.table(RunPointTable).keys(*key, values=False)
         numbers = expanded(run.only) if run.only else range(run.points)
         if all(task.state.ended for task in tasks.values()) and never_started(
             run, record, [point.state for point in keys]
@@ -95,7 +95,7 @@ class LivingRuns:
             return None  # the run before it says why, once the run has ended
         news = point_news(tasks, keys, numbers, taken_at)
         if news.again:
-            await self._store.of(RunPointTable).wait_again(key, news.again, _AGAIN)
+            await self._store.table(RunPointTable).wait_again(key, news.again, _AGAIN)
             return None
         patience = _HELD if run.keep_failed else _GHOST
         at = end_of_held(tasks, keys, run.points, time.time() - patience)
@@ -161,18 +161,18 @@ class LivingRuns:
                 ends[number] = accounted[number]
             elif self._looks[key, number] >= _LOOKS:
                 ends[number] = tasks[number] if number in ended else without_record(record.job_id)
-        points = await self._store.of(RunPointTable).of_run(*key, [*ends, *cancelled])
+        points = await self._store.table(RunPointTable).of_run(*key, [*ends, *cancelled])
         now = time.time()
         for number in cancelled:
             self._looks[key, number] += 1
             if number in accounted and points[number].message == _STOPPED:
                 message = ended_point(points[number], accounted[number], now).message
-                await self._store.of(RunPointTable).explain(key, number, message)
+                await self._store.table(RunPointTable).explain(key, number, message)
         done = []
         for number, task in ends.items():
             point = points.get(number) or RunPoint(number=number, attempt=run.attempt)
             done.append((key, ended_point(point, task, now)))
-        await self._store.of(RunPointTable).save(done)
+        await self._store.table(RunPointTable).save(done)
 
     async def _end_tasks(self, run: Run, record: SessionRecord, keys: list[PointKeys]) -> bool:
         """End what Slurm holds of a run whose points have all ended; return False if the Hub does
@@ -185,7 +185,7 @@ class LivingRuns:
             f" Nodes that Slurm has drained since: {', '.join(drained)}." if drained else "",
         )  # fmt: skip
         if all(key.state is PointState.SUCCEEDED for key in keys):
-            for other in await self._store.of(RunTable).living():
+            for other in await self._store.table(RunTable).living():
                 if (other.user, other.after) == (run.user, run.id) and other.job_id:
                     await self._release(other)
         try:

@@ -64,7 +64,7 @@ class RunNotices:
             return
         await self._prune(now)
         await self._schedules.send_due(now)
-        notices = await self._store.of(RunNoticeTable).open()
+        notices = await self._store.table(RunNoticeTable).open()
         counts = await self._counts(notices)
         asked = {(notice.run.user, notice.run.id, notice.event) for notice in notices}
         for notice in notices:
@@ -77,7 +77,7 @@ class RunNotices:
                 mail = mail_of(notice, states, failure, self.post.pages)
                 outcome = await self.post.send(mail, now)
             if outcome is not None:
-                await self._store.of(RunNoticeTable).save_outcome(notice, now, outcome)
+                await self._store.table(RunNoticeTable).save_outcome(notice, now, outcome)
 
     async def _settled(
         self, notice: OpenNotice, states: Counts, now: float, *, with_end: bool
@@ -100,31 +100,31 @@ class RunNotices:
 
     async def _is_notified(self, run: str, notice: OpenNotice) -> bool:
         """Return True if the user gets mail about the same event of another run."""
-        return notice.event in await self._store.of(RunNoticeTable).of_run(notice.run.user, run)
+        return notice.event in await self._store.table(RunNoticeTable).of_run(notice.run.user, run)
 
     async def _counts(self, notices: list[OpenNotice]) -> dict[str, dict[str, Counts]]:
         """Return the numbers of the runs' points in each state, by user and run."""
         ids: dict[str, set[str]] = defaultdict(set)
         for notice in notices:
             ids[notice.run.user].add(notice.run.id)
-        table = self._store.of(RunPointTable)
+        table = self._store.table(RunPointTable)
         return {user: {**await table.counts(user, runs)} for user, runs in ids.items()}
 
     async def _first_failure(self, run: Run) -> str:
         """Return what the first point that failed says: "Point 3: …"; "" if it says nothing."""
-        keys = await self._store.of(RunPointTable).keys(run.user, run.id)
+        keys = await self._store.table(RunPointTable).keys(run.user, run.id)
         failed = [key for key in keys if key.state in _FAILED]
         if not failed:
             return ""
         first = min(failed, key=lambda key: (key.ended_at or 0.0, key.number)).number
-        points = await self._store.of(RunPointTable).of_run(run.user, run.id, [first])
+        points = await self._store.table(RunPointTable).of_run(run.user, run.id, [first])
         message = points[first].message if first in points else ""
         return f"Point {first}: {message}" if message and message != run.reason else ""
 
     async def _prune(self, now: float) -> None:
         if time.monotonic() >= self._prune_at:
             days = self._store.sessions_days or 365
-            await self._store.of(RunNoticeTable).prune(now - days * _DAY)
+            await self._store.table(RunNoticeTable).prune(now - days * _DAY)
             self._prune_at = time.monotonic() + _DAY
 
 

@@ -25,7 +25,7 @@ class RunsPage(Page):
         while the database is down: the page says so itself."""
         environments, spaces = list[str](), list[str]()
         with contextlib.suppress(StoreUnavailable):
-            environments, spaces = await self.parts.store.of(RunTable).used(self.person.name)
+            environments, spaces = await self.parts.store.table(RunTable).used(self.person.name)
         offered = self.parts_for(RunParts).limits.per_user > 0
         return {"runs_offered": offered, "environments": environments, "spaces": spaces}
 
@@ -54,9 +54,9 @@ class RunPage(Page):
         with contextlib.suppress(StoreUnavailable):
             store = self.parts.store
             if owner in ("", user):
-                run = await store.of(RunTable).get(user, segments[0])
+                run = await store.table(RunTable).get(user, segments[0])
             else:
-                run = await store.of(RunShareTable).get(user, owner, segments[0])
+                run = await store.table(RunShareTable).get(user, owner, segments[0])
             if run is None:
                 raise NotFound("You have no such run.")
         return {"run_id": segments[0], "run_owner": "" if owner == user else owner}

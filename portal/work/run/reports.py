@@ -37,13 +37,13 @@ class RunReports:
 
     async def add_run(self, run: Run) -> None:
         """Insert a new run. Raises Conflict if the user has one of this id, StoreUnavailable."""
-        await self._store.of(RunTable).add_run(run)
+        await self._store.table(RunTable).add_run(run)
         self._remember(run)
 
     async def remove(self, run: Run) -> None:
         """Delete a run that was refused. Raises StoreUnavailable."""
         self.forget(run)
-        await self._store.of(RunTable).remove(run.user, run.id)
+        await self._store.table(RunTable).remove(run.user, run.id)
 
     def forget(self, run: Run) -> None:
         """Read the run anew when its points report again: it has changed."""
@@ -54,7 +54,7 @@ class RunReports:
         was launched without the service is added then. Raises StoreUnavailable."""
         run = self._runs.get((user, server))
         if run is None:
-            run = await self._store.of(RunTable).on_server(user, server)
+            run = await self._store.table(RunTable).on_server(user, server)
             if run is None or run.ended_at is not None:
                 run = await self._launched(user, server, run)
         # One that has ended may be started again at any moment.
@@ -68,7 +68,7 @@ class RunReports:
         run = run_of(records[0]) if records else None
         if run is None or (before is not None and before.id == run.id):
             return before
-        await self._store.of(RunTable).add_run(run)
+        await self._store.table(RunTable).add_run(run)
         return run
 
     async def take(
@@ -103,8 +103,8 @@ class RunReports:
             curves, self._curves = self._curves, {}
             error: Exception | None = None
             try:
-                await self._store.of(RunPointTable).save(newest(batch))
-                await self._store.of(RunCurveTable).save(
+                await self._store.table(RunPointTable).save(newest(batch))
+                await self._store.table(RunCurveTable).save(
                     [(key, number, *histories) for (key, number), histories in curves.items()]
                 )
             except PortalError as failure:

@@ -18,12 +18,12 @@ class ScheduleNotices:
 
     async def send_due(self, now: float) -> None:
         """Send what is open at ``now`` (Unix seconds). Raises StoreUnavailable."""
-        for schedule in await self._store.of(RunScheduleTable).untold():
+        for schedule in await self._store.table(RunScheduleTable).untold():
             mail = mail_of(schedule, self._post.pages)
             if self._post.waits(mail.key):
                 continue
             if await self._post.send(mail, now) is not None:
-                await self._store.of(RunScheduleTable).mark_notified(schedule)
+                await self._store.table(RunScheduleTable).mark_notified(schedule)
 
 
 def mail_of(schedule: RunSchedule, pages: str) -> Mail:

@@ -84,10 +84,10 @@ def runs(demo: Any) -> Iterator[None]:
         )
 
     async def keep(store: Store) -> None:
-        await store.of(RunTable).add_run(run(ID, "rates", after=OLD, resumes=5))
-        await store.of(RunSearchTable).add_search(("ada", ID), Search.model_validate(SEARCH))
-        await store.of(RunSearchTable).choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
-        await store.of(RunCurveTable).save(
+        await store.table(RunTable).add_run(run(ID, "rates", after=OLD, resumes=5))
+        await store.table(RunSearchTable).add_search(("ada", ID), Search.model_validate(SEARCH))
+        await store.table(RunSearchTable).choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
+        await store.table(RunCurveTable).save(
             [
                 (("ada", ID), n, 1, {"loss": [(step, 1 / (n + step + 1)) for step in range(20)]})
                 for n in range(10)
@@ -95,8 +95,8 @@ def runs(demo: Any) -> Iterator[None]:
         )
         old = {"points": 3, "created_at": 5.0, "ended_at": 9.0, "version": 3}
         origin = {"id": ID, "user": "ada", "folder": "/home/ada/projects/runs/rates"}
-        await store.of(RunTable).add_run(run(OLD, "before", **old, origin=origin))
-        await store.of(RunPointTable).save(
+        await store.table(RunTable).add_run(run(OLD, "before", **old, origin=origin))
+        await store.table(RunPointTable).save(
             [
                 *(
                     point(
@@ -113,21 +113,21 @@ def runs(demo: Any) -> Iterator[None]:
         )
         output = PointOutput.model_validate({"cells": CELLS, "left_out": 4})
         saved = StoredOutput(attempt=1, at=time.time(), output=output)
-        await store.of(RunOutputTable).save(("ada", ID), 10, saved)
+        await store.table(RunOutputTable).save(("ada", ID), 10, saved)
         table = [["class", "share"], [HOSTILE, 0.5], *[["other", n] for n in range(60)]]
         logged = Logged.model_validate(
             {"images": {"loss curve": DOT}, "tables": {"classes": table}}
         )
-        await store.of(RunLoggedTable).save(("ada", ID), 2, 1, logged)
+        await store.table(RunLoggedTable).save(("ada", ID), 2, 1, logged)
         drift = ("numpy is 2.1.0 instead of 2.0.2.", "The node is gpu02 instead of gpu01.")
         done = RunPoint(number=0, state=PointState.SUCCEEDED, attempt=1, drift=drift)
-        await store.of(RunPointTable).save([(("ada", OLD), done)])
+        await store.table(RunPointTable).save([(("ada", OLD), done)])
 
     async def drop(store: Store) -> None:
-        await store.of(RunShareTable).unshare("ada", OLD, "grace")
+        await store.table(RunShareTable).unshare("ada", OLD, "grace")
         for id_ in (ID, OLD):
-            await store.of(RunTable).remove("ada", id_)
-            await store.of(RunSearchTable).remove(("ada", id_))
+            await store.table(RunTable).remove("ada", id_)
+            await store.table(RunSearchTable).remove(("ada", id_))
 
     stored(demo, keep)
     yield
@@ -535,7 +535,7 @@ def test_a_run_that_has_ended_runs_again_and_is_shared(demo: Any, page: Any) -> 
 
 def test_a_shared_run_is_for_reading(demo: Any, page: Any) -> None:
     async def share(store: Store) -> None:
-        await store.of(RunShareTable).share("ada", OLD, "grace")
+        await store.table(RunShareTable).share("ada", OLD, "grace")
 
     stored(demo, share)
     sign_in(page, demo.url, "grace")
@@ -569,7 +569,7 @@ def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
         page.goto(f"{demo.url}/services/portal/runs/{OLD}")
 
     async def end(store: Store) -> None:
-        await store.of(RunTable).end("ada", ID, time.time())
+        await store.table(RunTable).end("ada", ID, time.time())
 
     stored(demo, end)
     # The page's rules for scripts leave no room for wait_for_function.

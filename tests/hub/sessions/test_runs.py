@@ -194,8 +194,8 @@ def test_a_chain_is_repeated_on_a_schedule(demo: Any, ada: Person, token: str) -
     assert [each["name"] for each in made["runs"]] == ["gate-good", "later"]
 
     async def due(store: Store) -> None:
-        kept = await store.of(RunScheduleTable).get("ada", made["id"])
-        assert await store.of(RunScheduleTable).change(kept, next_at=time.time())
+        kept = await store.table(RunScheduleTable).get("ada", made["id"])
+        assert await store.table(RunScheduleTable).change(kept, next_at=time.time())
 
     stored(demo, due)
 

@@ -45,8 +45,8 @@ async def begin(store: Store, notify: tuple[RunEvent, ...], id_: str = ID, **mor
         "created_at": NOW - 100,
         "job_id": "12",
     }
-    await store.of(RunTable).add_run(Run(id=id_, **{**values, **more}))
-    await store.of(RunNoticeTable).ask(more.get("user", "ada"), id_, notify)
+    await store.table(RunTable).add_run(Run(id=id_, **{**values, **more}))
+    await store.table(RunNoticeTable).ask(more.get("user", "ada"), id_, notify)
 
 
 async def end_point(store: Store, number: int, state: str, message: str = "") -> None:
@@ -57,7 +57,7 @@ async def end_point(store: Store, number: int, state: str, message: str = "") ->
         ended_at=NOW - 50 - number,
         message=message,
     )
-    await store.of(RunPointTable).save([(("ada", ID), point)])
+    await store.table(RunPointTable).save([(("ada", ID), point)])
 
 
 def text_of(mail: EmailMessage) -> str:
@@ -80,7 +80,7 @@ async def test_the_first_failure_and_the_end_are_told_once_each(store: Store) ->
             await same.send_due(NOW)
         await sending(store, port).send_due(NOW)  # the service was restarted
         assert len(inbox.mails) == 1
-        await store.of(RunTable).end("ada", ID, NOW)
+        await store.table(RunTable).end("ada", ID, NOW)
         for _ in range(2):
             await same.send_due(NOW)
         await sending(store, port).send_due(NOW)
@@ -94,7 +94,7 @@ async def test_the_first_failure_and_the_end_are_told_once_each(store: Store) ->
     assert end["Subject"] == "Your run 'rates' has ended: 1 of 3 succeeded, 2 failed"
     assert "Point 2: ValueError" in text_of(end), "it ended before point 1"
     assert failure["Message-ID"] != end["Message-ID"]
-    assert await store.of(RunNoticeTable).open() == []
+    assert await store.table(RunNoticeTable).open() == []
 
 
 async def test_only_what_was_asked_for(store: Store) -> None:
@@ -106,7 +106,7 @@ async def test_only_what_was_asked_for(store: Store) -> None:
         await sending(store, port).send_due(NOW)
         assert inbox.mails == []
         for id_ in (ID, "6e2f3c1a"):
-            await store.of(RunTable).end("ada", id_, NOW)
+            await store.table(RunTable).end("ada", id_, NOW)
         await sending(store, port).send_due(NOW)
     assert [mail["Subject"] for mail in inbox.mails] == [
         "Your run 'rates' has ended: 0 of 3 succeeded, 1 failed"
@@ -119,25 +119,25 @@ async def test_a_run_without_failures_and_one_whose_end_says_it(store: Store) ->
     await begin(store, BOTH, id_="6e2f3c1a", user="barbara")
     reason = "The run did not start, because 3 points of 'first' failed."
     lost = RunPoint(number=0, state=PointState.LOST, message=reason, ended_at=NOW)
-    await store.of(RunPointTable).save([(("barbara", "6e2f3c1a"), lost)])
-    await store.of(RunTable).end("ada", ID, NOW)
-    await store.of(RunTable).end("barbara", "6e2f3c1a", NOW, reason)
+    await store.table(RunPointTable).save([(("barbara", "6e2f3c1a"), lost)])
+    await store.table(RunTable).end("ada", ID, NOW)
+    await store.table(RunTable).end("barbara", "6e2f3c1a", NOW, reason)
     with mail_server(inbox) as port:
         for _ in range(2):
             await sending(store, port).send_due(NOW)
     (mail,) = inbox.mails
     assert mail["To"] == "barbara@example.org" and text_of(mail).count(reason) == 1
-    assert await store.of(RunNoticeTable).open() == []
+    assert await store.table(RunNoticeTable).open() == []
 
 
 async def test_a_run_that_runs_again_is_told_again(store: Store) -> None:
     inbox = Inbox()
     await begin(store, (RunEvent.END,))
-    await store.of(RunTable).end("ada", ID, NOW)
+    await store.table(RunTable).end("ada", ID, NOW)
     with mail_server(inbox) as port:
         await sending(store, port).send_due(NOW)
-        await store.of(RunNoticeTable).repeat("ada", ID)
-        await store.of(RunTable).note_jobs({("ada", ID): "13"})
+        await store.table(RunNoticeTable).repeat("ada", ID)
+        await store.table(RunTable).note_jobs({("ada", ID): "13"})
         await sending(store, port).send_due(NOW)
     first, second = inbox.mails
     assert first["Message-ID"] != second["Message-ID"]
@@ -148,10 +148,10 @@ async def test_none_is_lost_while_the_mail_server_is_away(
 ) -> None:
     inbox, port = Inbox(), free_port()
     await begin(store, (RunEvent.END,))
-    await store.of(RunTable).end("ada", ID, NOW)
+    await store.table(RunTable).end("ada", ID, NOW)
     away = sending(store, port)
     await away.send_due(NOW)
-    assert len(await store.of(RunNoticeTable).open()) == 1
+    assert len(await store.table(RunNoticeTable).open()) == 1
     with mail_server(inbox, port):
         await away.send_due(NOW)
         assert inbox.mails == [], "it is not tried again at once"
@@ -159,10 +159,10 @@ async def test_none_is_lost_while_the_mail_server_is_away(
         inbox.answer = "451 later"
         again = sending(store, port)
         await again.send_due(NOW)
-        assert len(await store.of(RunNoticeTable).open()) == 1
+        assert len(await store.table(RunNoticeTable).open()) == 1
         inbox.answer = "250 taken"
         await again.send_due(NOW)
-    assert len(inbox.mails) == 1 and await store.of(RunNoticeTable).open() == []
+    assert len(inbox.mails) == 1 and await store.table(RunNoticeTable).open() == []
 
 
 async def test_a_mail_that_was_sent_when_the_service_was_killed_counts_as_the_same(
@@ -170,14 +170,14 @@ async def test_a_mail_that_was_sent_when_the_service_was_killed_counts_as_the_sa
 ) -> None:
     inbox = Inbox()
     await begin(store, (RunEvent.END,))
-    await store.of(RunTable).end("ada", ID, NOW)
+    await store.table(RunTable).end("ada", ID, NOW)
 
     async def killed(*_: Any) -> None:
         raise SystemExit
 
     with mail_server(inbox) as port:
         with monkeypatch.context() as patch:
-            patch.setattr(store.of(RunNoticeTable), "save_outcome", killed)
+            patch.setattr(store.table(RunNoticeTable), "save_outcome", killed)
             with pytest.raises(SystemExit):
                 await sending(store, port).send_due(NOW)
         await sending(store, port).send_due(NOW)
@@ -188,15 +188,15 @@ async def test_a_mail_that_was_sent_when_the_service_was_killed_counts_as_the_sa
 async def test_what_is_refused_or_old_is_not_tried_for_ever(store: Store) -> None:
     inbox = Inbox()
     await begin(store, (RunEvent.END,), id_="6e2f3c1a")
-    await store.of(RunTable).end("ada", "6e2f3c1a", NOW - 8 * 86_400)
+    await store.table(RunTable).end("ada", "6e2f3c1a", NOW - 8 * 86_400)
     with mail_server(inbox) as port:
         await sending(store, port).send_due(NOW)
-        assert inbox.mails == [] and await store.of(RunNoticeTable).open() == []
+        assert inbox.mails == [] and await store.table(RunNoticeTable).open() == []
         inbox.answer = "554 no"
         await begin(store, (RunEvent.END,))
-        await store.of(RunTable).end("ada", ID, NOW)
+        await store.table(RunTable).end("ada", ID, NOW)
         await sending(store, port).send_due(NOW)
-    assert await store.of(RunNoticeTable).open() == []
+    assert await store.table(RunNoticeTable).open() == []
     await sending(store, port, smtp_host="").send_due(NOW)  # such a site sends none
 
 
@@ -229,7 +229,7 @@ async def test_a_schedule_that_did_not_start_a_run_is_told_once(store: Store) ->
         last_at=NOW,
         untold=words,
     )
-    await store.of(RunScheduleTable).add_schedule(schedule, 5)
+    await store.table(RunScheduleTable).add_schedule(schedule, 5)
     with mail_server(inbox) as port:
         for _ in range(2):
             await sending(store, port).send_due(NOW)
@@ -250,10 +250,10 @@ async def test_the_end_of_a_chain_is_told_in_one_mail_per_run_at_most(store: Sto
     for id_, after in (("6e2f3c1a", ID), ("7e2f3c1a", "6e2f3c1a")):
         await begin(store, (RunEvent.FAILURE,), id_=id_, after=after)
         point = RunPoint(number=0, state=PointState.FAILED, message=reason, ended_at=NOW)
-        await store.of(RunPointTable).save([(("ada", id_), point)])
-        await store.of(RunTable).end("ada", id_, NOW, reason)
+        await store.table(RunPointTable).save([(("ada", id_), point)])
+        await store.table(RunTable).end("ada", id_, NOW, reason)
     await end_point(store, 0, "failed", "ValueError")
     with mail_server(inbox) as port:
         await sending(store, port).send_due(NOW)
     (mail,) = inbox.mails
-    assert "ValueError" in text_of(mail) and await store.of(RunNoticeTable).open() == []
+    assert "ValueError" in text_of(mail) and await store.table(RunNoticeTable).open() == []

@@ -29,7 +29,7 @@ SEARCH = Search.model_validate(
 
 
 async def test_what_is_chosen_stays(store: Store) -> None:
-    table = store.of(RunSearchTable)
+    table = store.table(RunSearchTable)
     await table.add_search(KEY, SEARCH)
     await table.add_search(OTHER, SEARCH)
     with pytest.raises(Conflict, match="already have a run with the id '5e2f3c1a'"):
@@ -49,7 +49,7 @@ async def test_what_is_chosen_stays(store: Store) -> None:
 
 
 async def test_a_repetition_has_the_same(store: Store) -> None:
-    table, new = store.of(RunSearchTable), ("barbara", "6e2f3c1a")
+    table, new = store.table(RunSearchTable), ("barbara", "6e2f3c1a")
     await table.copy(KEY, new)
     assert await table.get(new) is None, "without a search there is none to copy"
     await table.add_search(KEY, SEARCH)
@@ -65,8 +65,8 @@ async def test_those_of_deleted_runs_are_pruned(store: Store) -> None:
         id=KEY[1], user=KEY[0], name="rates", source="a.py", folder="/a", points=3, server="run-a",
         environment="lab", created_at=100.0,
     )  # fmt: skip
-    await store.of(RunTable).add_run(run)
-    table = store.of(RunSearchTable)
+    await store.table(RunTable).add_run(run)
+    table = store.table(RunSearchTable)
     for key in (KEY, OTHER, ("carol", "5e2f3c1a")):
         await table.add_search(key, SEARCH)
         await table.choose(key, 0, {"lr": 1.0})

@@ -33,7 +33,7 @@ def point(number: int, size: int, **more: object) -> RunPoint:
 
 
 async def saved(store: Store) -> dict[tuple[str, str], int]:
-    rows = await store.of(RunTable)._rows_of(select(run_sizes))
+    rows = await store.table(RunTable)._rows_of(select(run_sizes))
     return {(row.user, row.run): row.bytes for row in rows}
 
 
@@ -48,30 +48,30 @@ async def counted(store: Store) -> int:
     ):
         writer = sizes.Sizes(table, *names)
         query = select(table.c.number).where(table.c.user == KEY[0], table.c.run == KEY[1])
-        rows = [{"number": row.number} for row in await store.of(RunTable)._rows_of(query)]
+        rows = [{"number": row.number} for row in await store.table(RunTable)._rows_of(query)]
         stored = await store.database.run(lambda at, w=writer, r=rows: w._stored(at, KEY, r))
         total += sum(stored.values())
     return total
 
 
 async def test_they_are_exact(store: Store) -> None:
-    await store.of(RunPointTable).save([(KEY, point(0, 200)), (OTHER, point(0, 300))])
+    await store.table(RunPointTable).save([(KEY, point(0, 200)), (OTHER, point(0, 300))])
     assert await saved(store) == {}, "small rows are free"
     for _ in range(40):
         number, size = CHANCE.randrange(5), CHANCE.choice([0, 500, 4000, 9000])
         state = CHANCE.choice([PointState.RUNNING, PointState.SUCCEEDED])
         attempt = CHANCE.randrange(1, 4)
-        await store.of(RunPointTable).save(
+        await store.table(RunPointTable).save(
             [(KEY, point(number, size, state=state, attempt=attempt))]
         )
         curve = [(float(x), CHANCE.random()) for x in range(CHANCE.choice([1, 200]))]
-        await store.of(RunCurveTable).save([(KEY, number, attempt, {"loss": curve})])
+        await store.table(RunCurveTable).save([(KEY, number, attempt, {"loss": curve})])
         output = PointOutput(log=words(CHANCE.choice([10, 8000])))
-        await store.of(RunOutputTable).save(
+        await store.table(RunOutputTable).save(
             KEY, number, StoredOutput(attempt=attempt, at=1, output=output)
         )
         logged = Logged.trusted(images={"plot": CHANCE.randbytes(CHANCE.choice([10, 8000]))})
-        await store.of(RunLoggedTable).save(KEY, number, attempt, logged)
+        await store.table(RunLoggedTable).save(KEY, number, attempt, logged)
     assert (await saved(store))[KEY] == await counted(store) > 0
 
 
@@ -83,26 +83,30 @@ async def test_beyond_the_limits_states_are_stored_without_values(
     other = KEY if limit == "MOST_OF_RUN" else OTHER
     for number in range(20):
         key = KEY if number % 2 else other
-        await store.of(RunPointTable).save([(key, point(number, 9000, state=PointState.RUNNING))])
+        await store.table(RunPointTable).save(
+            [(key, point(number, 9000, state=PointState.RUNNING))]
+        )
         curve = [(float(x), CHANCE.random()) for x in range(200)]
-        await store.of(RunCurveTable).save([(key, number, 1, {"loss": curve, "acc": curve[::-1]})])
+        await store.table(RunCurveTable).save(
+            [(key, number, 1, {"loss": curve, "acc": curve[::-1]})]
+        )
         output = StoredOutput(attempt=1, at=1, output=PointOutput(log=words(8000)))
-        await store.of(RunOutputTable).save(key, number, output)
+        await store.table(RunOutputTable).save(key, number, output)
         logged = Logged.trusted(images={"plot": CHANCE.randbytes(8000)})
-        await store.of(RunLoggedTable).save(key, number, 1, logged)
+        await store.table(RunLoggedTable).save(key, number, 1, logged)
     assert sum((await saved(store)).values()) <= 50_000
     numbers = range(20)
-    points = await store.of(RunPointTable).of_run(*KEY, numbers)
+    points = await store.table(RunPointTable).of_run(*KEY, numbers)
     if other != KEY:
-        points |= await store.of(RunPointTable).of_run(*other, numbers)
+        points |= await store.table(RunPointTable).of_run(*other, numbers)
     assert set(points) == set(numbers)
     assert points[0].parameters and not points[0].message
     last = points[19]
     assert last.state is PointState.RUNNING and not last.parameters
     assert "the portal keeps no more of this run" in last.message
-    await store.of(RunPointTable).save([(KEY, point(19, 500, state=PointState.SUCCEEDED))])
-    last = (await store.of(RunPointTable).of_run(*KEY, [19]))[19]
+    await store.table(RunPointTable).save([(KEY, point(19, 500, state=PointState.SUCCEEDED))])
+    last = (await store.table(RunPointTable).of_run(*KEY, [19]))[19]
     assert last.state is PointState.SUCCEEDED and last.parameters, "a small row is free"
-    await store.of(RunPointTable).save([(("barbara", "5e2f3c1a"), point(0, 9000))])
-    theirs = (await store.of(RunPointTable).of_run("barbara", "5e2f3c1a", [0]))[0]
+    await store.table(RunPointTable).save([(("barbara", "5e2f3c1a"), point(0, 9000))])
+    theirs = (await store.table(RunPointTable).of_run("barbara", "5e2f3c1a", [0]))[0]
     assert theirs.parameters, "another user has his own limit"

@@ -46,9 +46,9 @@ async def test_runs_that_have_not_ended_come_first(store: Store) -> None:
             folder="/f", points=1, server=f"run-{number}", environment="lab",
             created_at=float(number),
         )  # fmt: skip
-        await store.of(RunTable).add_run(run)
+        await store.table(RunTable).add_run(run)
     for number, at in ((2, 50.0), (4, 60.0)):
-        await store.of(RunTable).end("ada", f"{number:08x}", at)
-    runs = await store.of(RunTable).unended("ada", 50.0, 9)
+        await store.table(RunTable).end("ada", f"{number:08x}", at)
+    runs = await store.table(RunTable).unended("ada", 50.0, 9)
     assert [int(run.id, 16) for run in runs] == [3, 1, 4]
-    assert [int(run.id, 16) for run in await store.of(RunTable).unended("ada", 50.0, 1)] == [3]
+    assert [int(run.id, 16) for run in await store.table(RunTable).unended("ada", 50.0, 1)] == [3]

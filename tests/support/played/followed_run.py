@@ -104,12 +104,14 @@ class FollowedRun:
         return record
 
     async def run(self) -> Run:
-        run = await self.store.of(RunTable).get(*KEY)
+        run = await self.store.table(RunTable).get(*KEY)
         assert run is not None
         return run
 
     async def points(self) -> dict[int, RunPoint]:
-        return await self.store.of(RunPointTable).of_whole_run(*KEY)
+        return await self.store.table(RunPointTable).of_whole_run(*KEY)
 
     async def states(self) -> dict[int, str]:
-        return {key.number: str(key.state) for key in await self.store.of(RunPointTable).keys(*KEY)}
+        return {
+            key.number: str(key.state) for key in await self.store.table(RunPointTable).keys(*KEY)
+        }

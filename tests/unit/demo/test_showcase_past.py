@@ -155,8 +155,8 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
         and len(await store.starts.seats(start.id)) == 30
     )
     assert not await store.starts.live()
-    (swept,), _ = await store.of(RunTable).of_user("ada")
-    assert await store.of(RunCurveTable).numbers("ada", swept.id) == set(range(swept.points))
+    (swept,), _ = await store.table(RunTable).of_user("ada")
+    assert await store.table(RunCurveTable).numbers("ada", swept.id) == set(range(swept.points))
     points = await store.history.points(NOW - 3600, NOW, 100)
     assert sum(point.gpus_total == 20 for point in points) >= 58
     assert len((await store.series.nodes(NOW))[1]) == 8
@@ -165,8 +165,8 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
 
     await remove(store, NOW)
     assert [session.id for session in (await store.sessions.find())[0]] == ["real"]
-    assert (await store.of(RunTable).of_user("ada"))[1] == 0
-    assert not await store.of(RunCurveTable).numbers("ada", swept.id)
+    assert (await store.table(RunTable).of_user("ada"))[1] == 0
+    assert not await store.table(RunCurveTable).numbers("ada", swept.id)
     assert await store.starts.of_course(NAME) == [] and await store.starts.seats(start.id) == []
     assert {row[0] for row in await store.usage.accounted_until()} == set()
     rows = await store.usage.totals(by="user", period="month", start=0, end=NOW + 1)

@@ -124,7 +124,7 @@ async def filled(store: Store) -> Any:
         user="ada", id=RUN, server="run-5e2f", name="secret-sweep", environment="lab",
         source="/a.py", folder="/f", points=1, at_once=1, created_at=1.0,
     )  # fmt: skip
-    await store.of(RunTable).add_run(run)
+    await store.table(RunTable).add_run(run)
     course = stored(a_course(name="secret-101", title="Secret 101"))
     await store.courses.add_course(
         course,
@@ -206,7 +206,7 @@ async def test_who_may_see_others_finds_what_lives(site: Site) -> None:
 
 
 async def test_a_shared_run_is_found_with_its_owner(site: Site) -> None:
-    await site.store.of(RunShareTable).share("ada", RUN, "barbara")
+    await site.store.table(RunShareTable).share("ada", RUN, "barbara")
     assert await site.find("sweep", "barbara") == [
         ("run", "secret-sweep", f"{PREFIX}runs/{RUN}?owner=ada")
     ]

@@ -140,11 +140,11 @@ async def ended(site: Site) -> Site:
         created_at=5.0,
     )
     store = site.parts.store
-    await store.of(RunTable).add_run(run)
+    await store.table(RunTable).add_run(run)
     states = ("succeeded", "failed", "succeeded", "failed")
     points = [RunPoint(number=n, state=PointState(s), attempt=1) for n, s in enumerate(states)]
-    await store.of(RunPointTable).save([(KEY, point) for point in points])
-    await store.of(RunTable).end("ada", ID, 9.0)
+    await store.table(RunPointTable).save([(KEY, point) for point in points])
+    await store.table(RunTable).end("ada", ID, 9.0)
     return site
 
 
@@ -179,7 +179,7 @@ async def test_the_numbers_of_its_ending_are_of_the_points_that_ran_again(ended:
         ending_code="finished", ending_message=words,
     )  # fmt: skip
     await ended.parts.store.sessions.save(record)
-    await ended.parts.store.of(RunTable).end("ada", ID, time.time())
+    await ended.parts.store.table(RunTable).end("ada", ID, time.time())
     assert (await ended.get(f"runs/{ID}"))["message"] == f"Failed points ran again. {words}"
 
 
@@ -337,11 +337,11 @@ async def taught(ended: Site) -> Site:
     pinned = OLD.model_copy(update={"digest": f"sha256:{'2' * 64}"})
     store = ended.parts.store
     await store.courses.add_course(stored(course, pinned=pinned))
-    run = await store.of(RunTable).get(*KEY)
+    run = await store.table(RunTable).get(*KEY)
     assert run is not None
-    await store.of(RunTable).remove(*KEY)
+    await store.table(RunTable).remove(*KEY)
     old = {"course": "deep", "digest": f"sha256:{'1' * 64}", "resources": {"gpus": 1}}
-    await store.of(RunTable).add_run(run.model_copy(update=old))
+    await store.table(RunTable).add_run(run.model_copy(update=old))
     return ended
 
 
@@ -349,7 +349,7 @@ async def test_a_run_of_a_course_stays_one(taught: Site) -> None:
     taught.catalog.hidden.add("ada")  # only the course gives her the environment
     answer = await taught.ask("POST", f"runs/{ID}/again", "ada", {})
     assert answer.status_code == 202, answer.text
-    await taught.parts.store.of(RunTable).end("ada", ID, 9.0)
+    await taught.parts.store.table(RunTable).end("ada", ID, 9.0)
     plan = await taught.get(f"runs/{ID}/repetitions")
     assert plan["drift"] == ["The image is sha256:222222222222; it was sha256:111111111111."]
     answer = await taught.ask("POST", f"runs/{ID}/repetitions", "ada")

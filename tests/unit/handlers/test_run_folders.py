@@ -104,11 +104,11 @@ class Site:
                   "points": 3, "user": "ada", "server": "run-5e2f3c1a0b7d4c8e9a6f",
                   "environment": "lab", "created_at": NOW - 500, "ended_at": NOW}  # fmt: skip
         run = Run(**{**values, **more})
-        await self.store.of(RunTable).add_run(run)
+        await self.store.table(RunTable).add_run(run)
         return run
 
     async def points(self, id_: str = ID) -> dict[int, RunPoint]:
-        return await self.store.of(RunPointTable).of_whole_run("ada", id_)
+        return await self.store.table(RunPointTable).of_whole_run("ada", id_)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ async def ended_unheard(site: Site, *numbers: int, **more: Any) -> None:
         )
         for n in numbers
     ]
-    await site.store.of(RunPointTable).save([(("ada", ID), point) for point in points])
+    await site.store.table(RunPointTable).save([(("ada", ID), point) for point in points])
 
 
 async def test_metrics_that_the_portal_missed_are_read_by_the_next_session(site: Site) -> None:
@@ -161,7 +161,7 @@ async def test_metrics_that_the_portal_missed_are_read_by_the_next_session(site:
     assert (points[1].state, points[1].message) == ("failed", "ValueError: x (exit code 1)")
     shown = await site.ask_as("ada", "GET", f"runs/{ID}?metric=loss")
     assert shown["missing"] == 0 and shown["lowest"]["value"] == 0.1
-    curves = await site.store.of(RunCurveTable).of_metric("ada", ID, "loss", [0])
+    curves = await site.store.table(RunCurveTable).of_metric("ada", ID, "loss", [0])
     assert len(curves[0]) == 10
 
 
@@ -208,7 +208,7 @@ async def test_reports_that_have_arrived_stay(site: Site) -> None:
     folder = site.folder()
     await site.add_run(folder)
     said = RunPoint(number=0, state=PointState.FAILED, attempt=1, metrics={"loss": 2.0})
-    await site.store.of(RunPointTable).save([(("ada", ID), said)])
+    await site.store.table(RunPointTable).save([(("ada", ID), said)])
     body = {"run": ID, "points": [{"point": 0, "state": "succeeded", "metrics": {"loss": 0.0}}]}
     await site.ask("POST", "session/runs/unread", body)
     assert (await site.points())[0] == said
@@ -226,14 +226,14 @@ async def test_runs_that_an_older_database_lacks_are_restored(site: Site) -> Non
     noted.note_folder(OTHER, site.folder(OTHER, "never"))  # no point of it was executed
     await site.session.restore()
     await site.session.send()
-    run = await site.store.of(RunTable).get("ada", ID)
+    run = await site.store.table(RunTable).get("ada", ID)
     assert run is not None and run.ended_at == 1_777_629_900.0  # of its manifest
     assert (run.name, run.folder, run.environment) == ("rates", str(folder), "lab")
     points = await site.points()
     assert [str(points[number].state) for number in range(3)] == ["succeeded", "lost", "lost"]
     assert points[0].metrics == {"loss": 0.25} and points[0].job == "12_0"
     assert points[1].message.startswith("The run was restored from its folder")
-    assert await site.store.of(RunTable).get("ada", OTHER) is None
+    assert await site.store.table(RunTable).get("ada", OTHER) is None
     assert await site.ask("POST", "session/runs/unknown", {"ids": [ID]}) == {"ids": []}
 
 
@@ -244,7 +244,7 @@ async def test_a_run_that_its_user_has_deleted_stays_deleted(site: Site) -> None
     await site.add_run(folder)
     await site.ask_as("ada", "DELETE", f"runs/{ID}/record")
     await site.session.restore()
-    assert await site.store.of(RunTable).get("ada", ID) is None
+    assert await site.store.table(RunTable).get("ada", ID) is None
 
 
 async def test_a_run_that_slurm_still_has_is_not_restored(site: Site) -> None:

@@ -64,7 +64,7 @@ async def site(store: Store) -> AsyncIterator[Site]:
     values = {"folder": "/home/ada/runs/x", "points": 1, "server": "run-1", "environment": "lab"}
     for number, source in enumerate(("old.py", "/home/ada/new.ipynb")):
         run = {"id": f"{number:08x}", "name": "x", "source": source, "created_at": float(number)}
-        await store.of(RunTable).add_run(Run.model_validate({**values, **run, "user": "ada"}))
+        await store.table(RunTable).add_run(Run.model_validate({**values, **run, "user": "ada"}))
     hub = Hub()
 
     async def refreshed() -> None:

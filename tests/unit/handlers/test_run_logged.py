@@ -71,7 +71,7 @@ async def site(store: Store) -> AsyncIterator[Site]:
         environment="torch",
         created_at=time.time(),
     )
-    await store.of(RunTable).add_run(run)
+    await store.table(RunTable).add_run(run)
     parts = parts_on(store, dashboard=SimpleNamespace(view=None))
     kinds = (*reports.ENDPOINTS, *logged.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
@@ -138,9 +138,9 @@ async def test_only_the_job_sends_and_only_who_sees_the_run_reads(site: Site) ->
     for path in ("logged", "images/loss%20curve"):
         shared = f"{POINT}/{path}?owner=ada"
         assert (await site.get(shared, "barbara")).status_code == 404
-        await site.store.of(RunShareTable).share("ada", ID, "barbara")
+        await site.store.table(RunShareTable).share("ada", ID, "barbara")
         assert (await site.get(shared, "barbara")).status_code == 200
-        await site.store.of(RunShareTable).unshare("ada", ID, "barbara")
+        await site.store.table(RunShareTable).unshare("ada", ID, "barbara")
 
 
 async def test_a_later_attempt_replaces_an_earlier_one(site: Site) -> None:
@@ -151,11 +151,11 @@ async def test_a_later_attempt_replaces_an_earlier_one(site: Site) -> None:
 
 async def test_it_ends_with_its_run(site: Site) -> None:
     await site.send()
-    await site.store.of(RunTable).end("ada", ID, 1.0)
-    assert await site.store.of(RunPointTable).prune(2.0) == 1
-    assert not (await site.store.of(RunLoggedTable).get("ada", ID, 2)).images
+    await site.store.table(RunTable).end("ada", ID, 1.0)
+    assert await site.store.table(RunPointTable).prune(2.0) == 1
+    assert not (await site.store.table(RunLoggedTable).get("ada", ID, 2)).images
 
 
 async def test_a_run_that_has_ended_takes_nothing(site: Site) -> None:
-    await site.store.of(RunTable).end("ada", ID, 1.0)
+    await site.store.table(RunTable).end("ada", ID, 1.0)
     assert (await site.send()).status_code == 409

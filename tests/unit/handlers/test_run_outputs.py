@@ -109,7 +109,7 @@ class Site:
 
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
-    await store.of(RunTable).add_run(RUN)
+    await store.table(RunTable).add_run(RUN)
     parts = parts_on(store, dashboard=Dashboard(), hub=FakeHub(running={}), catalog=Catalog())
     kinds = (*reports.ENDPOINTS, *outputs.ENDPOINTS, *tensorboard.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
@@ -141,16 +141,16 @@ async def test_only_the_last_output_of_a_failed_point_is_stored(site: Site) -> N
     cell = {"kind": "code", "cell": 3, "state": "failed", "source": "1 / 0", "output": "E\x1b[1m"}
     for state, last in (("running", False), ("succeeded", True), ("failed", False)):
         await site.sent(state=state, last=last)
-        assert await site.store.of(RunOutputTable).get(("ada", ID), 2) is None
+        assert await site.store.table(RunOutputTable).get(("ada", ID), 2) is None
     await site.sent(state="failed", last=True, output={"cells": [cell], "left_out": 4})
-    stored = await site.store.of(RunOutputTable).get(("ada", ID), 2)
+    stored = await site.store.table(RunOutputTable).get(("ada", ID), 2)
     assert stored is not None and stored.output.left_out == 4
     assert stored.output.cells[0].output == "E\ufffd[1m", "no control characters"
 
 
 async def test_a_stored_output_is_shown_later(site: Site) -> None:
     await site.sent(state="failed", last=True)
-    await site.store.of(RunTable).end("ada", ID, 1.0)
+    await site.store.table(RunTable).end("ada", ID, 1.0)
     assert (await site.shown())["output"]["log"] == "step 1\n"
 
 
@@ -166,15 +166,15 @@ async def test_the_stored_outputs_of_a_run_are_bounded(
     monkeypatch.setattr(table, "MOST", 2)
     for point in (0, 1, 2, 1):
         await site.sent(point=point, state="failed", last=True, output={"log": str(point)})
-    found = [await site.store.of(RunOutputTable).get(("ada", ID), number) for number in range(3)]
+    found = [await site.store.table(RunOutputTable).get(("ada", ID), number) for number in range(3)]
     assert [kept and kept.output.log for kept in found] == ["0", "1", None]
 
 
 async def test_stored_outputs_are_pruned_with_their_run(site: Site) -> None:
     await site.sent(state="failed", last=True)
-    await site.store.of(RunTable).end("ada", ID, 1.0)
-    assert await site.store.of(RunPointTable).prune(2.0) == 1
-    assert await site.store.of(RunOutputTable).get(("ada", ID), 2) is None
+    await site.store.table(RunTable).end("ada", ID, 1.0)
+    assert await site.store.table(RunPointTable).prune(2.0) == 1
+    assert await site.store.table(RunOutputTable).get(("ada", ID), 2) is None
 
 
 @pytest.mark.parametrize(
@@ -264,8 +264,8 @@ async def test_files_are_opened_in_a_session_that_runs(site: Site) -> None:
 
 
 async def test_files_of_a_course_s_run_are_seen_in_the_course_s_session_alone(site: Site) -> None:
-    await site.store.of(RunTable).remove("ada", ID)
-    await site.store.of(RunTable).add_run(RUN.model_copy(update={"course": "deep"}))
+    await site.store.table(RunTable).remove("ada", ID)
+    await site.store.table(RunTable).add_run(RUN.model_copy(update={"course": "deep"}))
     site.dashboard.write_sample(submitted_at=9.0)
     site.dashboard.write_sample("room-deep", options={"course": "deep"}, submitted_at=9.0)
     address = "/user/ada/course-deep/portal/runs/open"

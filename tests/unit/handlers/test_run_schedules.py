@@ -66,10 +66,10 @@ class Site:
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
     for run in (a_run(FIRST, "first"), a_run(SECOND, "second", FIRST)):
-        await store.of(RunTable).add_run(run)
-    await store.of(RunTable).add_run(a_run(THIRD, "third", "44444444"))
+        await store.table(RunTable).add_run(run)
+    await store.table(RunTable).add_run(a_run(THIRD, "third", "44444444"))
     waiting = a_run(FOURTH, "fourth").model_copy(update={"folder": "~/runs/fourth"})
-    await store.of(RunTable).add_run(waiting)
+    await store.table(RunTable).add_run(waiting)
     dashboard = SimpleNamespace(view=None, refreshed=_refreshed)
     parts = parts_on(store, dashboard=dashboard)
     kinds = (*schedules.ENDPOINTS, *runs.ENDPOINTS)
@@ -81,7 +81,7 @@ async def test_a_course_s_session_schedules_the_runs_of_the_course_alone(site: S
     own = a_run("6" * 8, "own").model_copy(update={"course": "deep"})
     mixed = a_run("7" * 8, "mixed", FIRST).model_copy(update={"course": "deep"})
     for run in (own, mixed):
-        await site.parts.store.of(RunTable).add_run(run)
+        await site.parts.store.table(RunTable).add_run(run)
     assert (await site.make("course")).status_code == 404
     assert (await site.make("course", run=mixed.id)).status_code == 409
     personal = (await site.make()).json()["id"]
@@ -105,7 +105,7 @@ async def test_one_from_its_beginning_to_its_end(site: Site, token: str) -> None
     assert made["name"] == "second" and made["days"] == [0, 4]
     assert [run["name"] for run in made["runs"]] == ["first", "second"], "the whole chain"
     assert made["next_at"] > time.time() and made["last_at"] is None
-    (kept,) = await site.parts.store.of(RunScheduleTable).of_user("ada")
+    (kept,) = await site.parts.store.table(RunScheduleTable).of_user("ada")
     assert [run.id for run in kept.runs] == [FIRST, SECOND] and kept.user == "ada"
     listed = (await site.ask("GET", PATH, token)).json()
     assert listed == {"items": [made], "most": 20}
@@ -134,7 +134,7 @@ async def test_others_see_and_change_nothing(site: Site) -> None:
         assert answer.status_code == 404
     assert (await site.make("barbara")).status_code == 404, "another user's run"
     assert (await site.make("run")).status_code == 403
-    assert len(await site.parts.store.of(RunScheduleTable).of_user("ada")) == 1
+    assert len(await site.parts.store.table(RunScheduleTable).of_user("ada")) == 1
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ async def test_others_see_and_change_nothing(site: Site) -> None:
 async def test_what_is_refused(site: Site, change: Any, status: int, words: str) -> None:
     answer = await site.make(**change)
     assert answer.status_code == status and words in said(answer), answer.text
-    assert await site.parts.store.of(RunScheduleTable).of_user("ada") == []
+    assert await site.parts.store.table(RunScheduleTable).of_user("ada") == []
 
 
 async def test_limits(site: Site) -> None:
@@ -174,7 +174,7 @@ async def test_limits(site: Site) -> None:
 
 async def test_a_start_that_is_tried_again_says_so(site: Site) -> None:
     await site.make()
-    table = site.parts.store.of(RunScheduleTable)
+    table = site.parts.store.table(RunScheduleTable)
     (kept,) = await table.of_user("ada")
     at = 1_790_000_000.0
     await table.change(kept, starting_at=at, message="The Hub does not answer.")

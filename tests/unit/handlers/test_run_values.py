@@ -74,13 +74,13 @@ class Site:
 
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
-    await store.of(RunTable).add_run(a_run(ID))
-    await store.of(RunTable).add_run(
+    await store.table(RunTable).add_run(a_run(ID))
+    await store.table(RunTable).add_run(
         a_run(OTHER, environment="jax", resources={"gpus": 2}, ended_at=9.0)
     )
-    await store.of(RunTable).add_run(a_run(THIRD, user="barbara"))
+    await store.table(RunTable).add_run(a_run(THIRD, user="barbara"))
     key = ("ada", ID)
-    await store.of(RunPointTable).save(
+    await store.table(RunPointTable).save(
         [
             (key, a_point(0, 0.5, lr=0.1, kind="=cmd()")),
             (key, a_point(1, 0.25, lr=-0.01, kind="b")),
@@ -88,7 +88,7 @@ async def site(store: Store) -> AsyncIterator[Site]:
             (("ada", OTHER), a_point(0, 0.125, lr=0.1, kind="b")),
         ]
     )
-    await store.of(RunCurveTable).save([(("ada", OTHER), 0, 1, {"loss": [(0, 1.0)]})])
+    await store.table(RunCurveTable).save([(("ada", OTHER), 0, 1, {"loss": [(0, 1.0)]})])
     parts = parts_on(store, dashboard=SimpleNamespace(view=None))
     async with served(ENDPOINTS, parts, TOKENS.get, logins=True) as client:
         yield Site(client, parts)
@@ -135,7 +135,7 @@ async def test_the_points_of_all_lists_are_filtered_by_value(site: Site) -> None
 
 async def test_names_of_columns_are_no_formulas(site: Site) -> None:
     point = a_point(0, None, **{"a;=x": 1})
-    await site.parts.store.of(RunPointTable).save(
+    await site.parts.store.table(RunPointTable).save(
         [(("ada", OTHER), point.model_copy(update={"attempt": 2}))]
     )
     answer = await site.ask("GET", f"runs/{OTHER}/points.csv")
@@ -205,8 +205,8 @@ async def test_an_ended_run_is_deleted(site: Site, token: str) -> None:
         "The run is deleted. Its files are still in /home/ada/projects/runs/rates-6."
     )
     assert (await site.ask("GET", f"runs/{OTHER}")).status_code == 404
-    assert await site.parts.store.of(RunPointTable).keys("ada", OTHER) == []
-    assert await site.parts.store.of(RunCurveTable).numbers("ada", OTHER) == set()
+    assert await site.parts.store.table(RunPointTable).keys("ada", OTHER) == []
+    assert await site.parts.store.table(RunCurveTable).numbers("ada", OTHER) == set()
     entries, _ = await site.parts.store.audit.find()
     assert json.dumps([(e.action, str(e.outcome)) for e in entries]) == '[["delete-run", "done"]]'
 

@@ -369,9 +369,9 @@ async def test_it_starts_after_another(site: Site) -> None:
     item = await site.get(f"runs/{later}")
     assert (item["after"], item["after_name"]) == (ID, "rates")
     assert item["message"] == "The run is waiting for 'rates'."
-    await site.parts.store.of(RunTable).end("ada", ID, 1.0)
+    await site.parts.store.table(RunTable).end("ada", ID, 1.0)
     assert (await site.get(f"runs/{later}"))["message"] == ""
-    await site.parts.store.of(RunTable).end(
+    await site.parts.store.table(RunTable).end(
         "ada", later, 2.0, "The run did not start, because of that."
     )
     item = await site.get(f"runs/{later}")
@@ -393,7 +393,7 @@ async def test_mail_is_wanted_or_refused(site: Site) -> None:
     notices.smtp_host, notices.address = "smtp.example.org", "{username}@example.org"
     site.hub.refusal = NotAllowed("No.")
     assert (await site.ask("POST", "session/runs", "session", body)).status_code == 403
-    assert await site.parts.store.of(RunNoticeTable).of_run("ada", ID) == ()
+    assert await site.parts.store.table(RunNoticeTable).of_run("ada", ID) == ()
     site.hub.refusal = None
     assert (await site.ask("POST", "session/runs", "session", body)).status_code == 202
     assert "notify" not in site.hub.begun[0][2]
@@ -542,9 +542,9 @@ async def test_a_report_that_waits_counts_with_its_size(
 async def test_a_run_that_has_ended_takes_no_report(site: Site) -> None:
     await site.start()
     await site.report()
-    run = await site.parts.store.of(RunTable).get("ada", ID)
+    run = await site.parts.store.table(RunTable).get("ada", ID)
     assert run is not None
-    await site.parts.store.of(RunTable).end("ada", ID, 1.0)
+    await site.parts.store.table(RunTable).end("ada", ID, 1.0)
     site.parts.parts_for(RunParts).reports.forget(run)
     answer = await site.report(state="succeeded")
     assert answer.status_code == 409 and said(answer) == "This run has already ended."
@@ -564,13 +564,13 @@ async def test_a_run_that_the_hub_launched_by_itself_is_added(site: Site) -> Non
 async def test_a_thousand_reports_are_few_transactions(site: Site) -> None:
     await site.start(points=1000)
     saved: list[int] = []
-    save = site.parts.store.of(RunPointTable).save
+    save = site.parts.store.table(RunPointTable).save
 
     async def counted(points: Any) -> None:
         saved.append(len(points))
         await save(points)
 
-    site.parts.store.of(RunPointTable).save = counted  # type: ignore[method-assign]
+    site.parts.store.table(RunPointTable).save = counted  # type: ignore[method-assign]
     answers = await asyncio.gather(*(site.report(point=number) for number in range(300)))
     assert {answer.status_code for answer in answers} == {200}
     assert sum(saved) == 300 and len(saved) < 150
@@ -602,7 +602,7 @@ async def test_a_run_is_stopped(site: Site, token: str) -> None:
 
 async def test_one_that_has_ended_is_not_stopped(site: Site) -> None:
     await site.start()
-    await site.parts.store.of(RunTable).end("ada", ID, 1.0)
+    await site.parts.store.table(RunTable).end("ada", ID, 1.0)
     answer = await site.ask("DELETE", f"runs/{ID}", "ada")
     assert (answer.status_code, said(answer)) == (409, "This run has already ended.")
     assert site.hub.stopped == []
@@ -690,9 +690,9 @@ async def test_questions_that_are_refused(site: Site) -> None:
     for point in (-1, 5, "0", None):
         answer = await site.ask("POST", "session/points/ask", "run", {"point": point})
         assert answer.status_code == 400, answer.text
-    await site.parts.store.of(RunTable).end("ada", ID, time.time())
+    await site.parts.store.table(RunTable).end("ada", ID, time.time())
     site.parts.parts_for(RunParts).reports.forget(
-        await site.parts.store.of(RunTable).get("ada", ID)
+        await site.parts.store.table(RunTable).get("ada", ID)
     )
     answer = await site.ask("POST", "session/points/ask", "run", {"point": 0})
     assert answer.status_code == 409, answer.text
@@ -702,14 +702,14 @@ async def test_a_refused_search_leaves_nothing(site: Site) -> None:
     site.hub.refusal = NotAllowed("You have 20 runs.")
     answer = await site.ask("POST", "session/runs", "session", {**BODY, "search": SEARCH})
     assert answer.status_code == 403
-    assert await site.parts.store.of(RunSearchTable).get(("ada", ID)) is None
+    assert await site.parts.store.table(RunSearchTable).get(("ada", ID)) is None
     site.hub.refusal = None
     await site.start(search=SEARCH)
-    kept = await site.parts.store.of(RunSearchTable).get(("ada", ID))
+    kept = await site.parts.store.table(RunSearchTable).get(("ada", ID))
     for change in ({"search": {**SEARCH, "seed": 7}}, {"search": SEARCH, "points": 4}):
         answer = await site.ask("POST", "session/runs", "session", {**BODY, **change})
         assert answer.status_code == 409, answer.text
-        assert await site.parts.store.of(RunSearchTable).get(("ada", ID)) == kept is not None
+        assert await site.parts.store.table(RunSearchTable).get(("ada", ID)) == kept is not None
 
 
 @pytest.mark.parametrize(

@@ -270,22 +270,22 @@ async def test_runs_have_their_best_metric(site: Site, monkeypatch: pytest.Monke
         user="ada", id=RUN, server="run-5e2f", name="sweep", environment="torch",
         source="/a.py", folder="/f", points=8, at_once=1, created_at=NOW - 60,
     )  # fmt: skip
-    await site.store.of(RunTable).add_run(run)
+    await site.store.table(RunTable).add_run(run)
     values = {"loss": 0.5, "accuracy": 0.9}, {"loss": 0.25, "accuracy": 0.8}
     for number, metrics in enumerate(values):
         point = RunPoint(number=number, state=PointState.SUCCEEDED, metrics=metrics)
-        await site.store.of(RunPointTable).save([(("ada", RUN), point)])
-    keys, read = site.store.of(RunPointTable).keys, []
+        await site.store.table(RunPointTable).save([(("ada", RUN), point)])
+    keys, read = site.store.table(RunPointTable).keys, []
 
     async def counted(*args: Any) -> Any:
         read.append(args)
         return await keys(*args)
 
-    monkeypatch.setattr(site.store.of(RunPointTable), "keys", counted)
+    monkeypatch.setattr(site.store.table(RunPointTable), "keys", counted)
     parts = await site.see()
     assert "sweep running 2 of 8 points have ended" in parts["runs"]
     assert "accuracy 0.9 point 0" in parts["runs"]
-    await site.store.of(RunTable).end("ada", RUN, NOW)
+    await site.store.table(RunTable).end("ada", RUN, NOW)
     assert "sweep ended" in (await site.see())["runs"]
     assert read == [("ada", RUN)]  # all points of a run, at most once a minute
     assert "runs" not in await site.see("new")

@@ -21,7 +21,7 @@ LONG_AGO = 100.0  # seconds
 
 @pytest.fixture
 async def site(store: Store) -> FollowedRun:
-    await store.of(RunTable).add_run(a_run())
+    await store.table(RunTable).add_run(a_run())
     return FollowedRun(store)
 
 
@@ -149,7 +149,7 @@ async def test_a_run_whose_run_before_failed_is_left_to_its_end(
     store: Store, after: str, states: dict[int, str]
 ) -> None:
     """Slurm cancels its tasks; why it did not start is known from the run before it."""
-    await store.of(RunTable).add_run(a_run(points=1, after=after))
+    await store.table(RunTable).add_run(a_run(points=1, after=after))
     site = FollowedRun(store)
     site.slurm.tasks = {0: a_task("0", "CANCELLED")}
     for _ in range(3):
@@ -203,7 +203,7 @@ GHOSTS = (a_task("0", "RUNNING"), a_task("[1-3%1]", "PENDING", reason=HELD))
 async def test_a_run_ends_with_its_points_whatever_slurm_holds(site: FollowedRun) -> None:
     """A slurmctld that was killed keeps ghosts of tasks that have ended."""
     after = a_run(id="7e2f3c1a", server="run-7e2f3c1a", after=KEY[1], job_id="13")
-    await site.store.of(RunTable).add_run(after)
+    await site.store.table(RunTable).add_run(after)
     for number in range(4):
         await reported(site, number, "succeeded")
     await living(site, *GHOSTS)

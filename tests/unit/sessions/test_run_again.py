@@ -57,22 +57,22 @@ class Site:
         self.again = RunsAgain(store, self.reports, self.hub)
 
     async def prepare(self) -> None:
-        await self.store.of(RunTable).add_run(a_run())
+        await self.store.table(RunTable).add_run(a_run())
         states = ((0, "succeeded", 1), (1, "failed", 1), (2, "lost", 0), (3, "succeeded", 2))
         points = [
             RunPoint(number=n, state=PointState(state), attempt=attempt, message=f"Was {state}.")
             for n, state, attempt in states
         ]
-        await self.store.of(RunPointTable).save([(KEY, point) for point in points])
-        await self.store.of(RunTable).end(*KEY, 99.0)
+        await self.store.table(RunPointTable).save([(KEY, point) for point in points])
+        await self.store.table(RunTable).end(*KEY, 99.0)
 
     async def run(self) -> Run:
-        run = await self.store.of(RunTable).get(*KEY)
+        run = await self.store.table(RunTable).get(*KEY)
         assert run is not None
         return run
 
     async def points(self) -> dict[int, RunPoint]:
-        return await self.store.of(RunPointTable).of_run(*KEY, range(6))
+        return await self.store.table(RunPointTable).of_run(*KEY, range(6))
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_of_two_at_the_same_moment_one_is_refused(site: Site) -> None:
     assert sorted(type(result).__name__ for result in results) == ["Conflict"] * 4 + ["Run"]
     with pytest.raises(Conflict, match="has not ended"):
         await site.again.start(await site.run(), {})
-    await site.store.of(RunTable).end(*KEY, 120.0)
+    await site.store.table(RunTable).end(*KEY, 120.0)
     with pytest.raises(Conflict, match="already been started again"):  # an old page
         await site.again.start(run, {})
     assert len(site.hub.asked) == 1
@@ -143,16 +143,16 @@ async def test_a_launch_that_may_have_happened_is_not_repeated(site: Site, state
 
 
 async def test_a_point_that_has_begun_is_not_taken_back(site: Site) -> None:
-    reopened = await site.store.of(RunReopenings).reopen(await site.run(), {})
+    reopened = await site.store.table(RunReopenings).reopen(await site.run(), {})
     running = RunPoint(number=4, state=PointState.RUNNING, attempt=reopened.run.attempt + 1)
-    await site.store.of(RunPointTable).save([(KEY, running)])
-    assert not await site.store.of(RunReopenings).take_back(reopened)
+    await site.store.table(RunPointTable).save([(KEY, running)])
+    assert not await site.store.table(RunReopenings).take_back(reopened)
     assert (await site.run()).ended_at is None
 
 
 async def test_one_whose_points_all_succeeded(site: Site) -> None:
     points = [RunPoint(number=n, state=PointState.SUCCEEDED, attempt=9) for n in range(6)]
-    await site.store.of(RunPointTable).save([(KEY, point) for point in points])
+    await site.store.table(RunPointTable).save([(KEY, point) for point in points])
     with pytest.raises(Conflict, match="All points of this run have succeeded"):
         await site.again.start(await site.run(), {})
     assert site.hub.asked == [] and (await site.run()).ended_at == 99.0
@@ -207,7 +207,7 @@ async def test_the_session_before_does_not_end_it(site: Site) -> None:
 
     await session("12")
     done = [RunPoint(number=n, state=PointState.SUCCEEDED, attempt=1) for n in (2, 4, 5)]
-    await site.store.of(RunPointTable).save([(KEY, point) for point in done])
+    await site.store.table(RunPointTable).save([(KEY, point) for point in done])
     again = await site.again.start(await site.run(), {})
     assert again.only == "1"
     await follower.follow_runs()
@@ -222,7 +222,7 @@ async def test_the_session_before_does_not_end_it(site: Site) -> None:
 
 async def test_the_hub_knows_the_home(site: Site) -> None:
     new = repeat("barbara", await site.run(), "rates-2")
-    await site.store.of(RunTable).add_run(new)
+    await site.store.table(RunTable).add_run(new)
     record = recorded(
         id="S", user="barbara", server=new.server, job_id="14", submitted_at=5.0,
         state=SessionState.RUNNING,
@@ -231,7 +231,7 @@ async def test_the_hub_knows_the_home(site: Site) -> None:
     await site.store.sessions.save(record)
     slurm: Any = SimpleNamespace()
     await followed(site, slurm).follow_runs()
-    found = await site.store.of(RunTable).get("barbara", new.id)
+    found = await site.store.table(RunTable).get("barbara", new.id)
     assert found is not None and found.folder == "/home/barbara/runs/rates-2"
 
 
@@ -239,6 +239,6 @@ async def test_a_late_report_does_not_keep_the_end(site: Site) -> None:
     late = await site.reports.on_server("ada", "run-5e2f3c1a")
     assert late is not None and late.ended_at == 99.0
     # Whatever was read before, the tasks of the next launch find it open.
-    await site.store.of(RunReopenings).reopen(late, {})
+    await site.store.table(RunReopenings).reopen(late, {})
     run = await site.reports.on_server("ada", "run-5e2f3c1a")
     assert run is not None and run.ended_at is None and run.attempt == 2

@@ -90,7 +90,7 @@ class Site:
         await self.store.sessions.save(recorded(**{**values, **more}))
 
     async def run(self, id_: str) -> Run:
-        run = await self.store.of(RunTable).get("ada", id_)
+        run = await self.store.table(RunTable).get("ada", id_)
         assert run is not None
         return run
 
@@ -113,7 +113,7 @@ async def test_it_waits_for_a_run_that_has_not_ended(site: Site) -> None:
 
 async def test_it_waits_for_nothing_once_all_points_have_succeeded(site: Site) -> None:
     await site.end_points(FIRST, "succeeded", "succeeded", "succeeded")
-    await site.store.of(RunTable).end("ada", FIRST, 9.0)
+    await site.store.table(RunTable).end("ada", FIRST, 9.0)
     await site.starts.begin(a_run(SECOND, FIRST))
     assert "after" not in site.begun[1] and (await site.run(SECOND)).after == FIRST
 
@@ -132,11 +132,11 @@ async def test_what_it_cannot_start_after(
     site: Site, run: Run, error: type[PortalError], words: str
 ) -> None:
     await site.end_points(FIRST, "succeeded", "failed", "lost")
-    await site.store.of(RunTable).end("ada", FIRST, 9.0)
+    await site.store.table(RunTable).end("ada", FIRST, 9.0)
     with pytest.raises(error, match=words) as refused:
         await site.starts.begin(run)
     assert refused.value.field == "after"
-    assert len(site.begun) == 1 and await site.store.of(RunTable).get(run.user, run.id) is None
+    assert len(site.begun) == 1 and await site.store.table(RunTable).get(run.user, run.id) is None
 
 
 # -- ends ------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ async def test_it_says_which_points_of_the_other_failed(site: Site) -> None:
         await site.follower.follow_runs()
     because = "The run did not start, because 2 points of 'first' failed."
     assert (await site.run(SECOND)).reason == because
-    points = await site.store.of(RunPointTable).of_run("ada", SECOND, range(3))
+    points = await site.store.table(RunPointTable).of_run("ada", SECOND, range(3))
     assert {point.message for point in points.values()} == {because}
     assert (
         await site.run(THIRD)
@@ -186,7 +186,7 @@ async def test_other_ends_are_not_the_other_run_s(site: Site, session: Any) -> N
     await site.follower.follow_runs()
     run = await site.run(SECOND)
     assert run.ended_at is not None and run.reason == ""
-    points = await site.store.of(RunPointTable).of_run("ada", SECOND, range(3))
+    points = await site.store.table(RunPointTable).of_run("ada", SECOND, range(3))
     assert {point.message for point in points.values()} == {
         "The point was cancelled before it started."
     }
@@ -209,7 +209,7 @@ async def test_a_run_that_did_not_start_is_run_again_once_the_other_has_succeede
     await site.again.start(await site.run(FIRST), {})
     await site.again.start(second, {})
     assert site.begun[2]["only"] == "0" and site.begun[3]["after"] == FIRST
-    (notice,) = await site.store.of(RunNoticeTable).open()
+    (notice,) = await site.store.table(RunNoticeTable).open()
     assert notice.run.id == SECOND, "it is told again"
     await site.end_session(SECOND, job_id="99")
     await site.end_points(FIRST, "failed")

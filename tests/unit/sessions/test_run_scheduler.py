@@ -86,18 +86,18 @@ class Site:
             "created_at": FIRST - DAY,
             "next_at": FIRST,
         }
-        await self.store.of(RunScheduleTable).add_schedule(RunSchedule(**{**values, **more}), 5)
+        await self.store.table(RunScheduleTable).add_schedule(RunSchedule(**{**values, **more}), 5)
 
     @property
     def names(self) -> list[str]:
         return [options["run"]["name"] for *_, options in self.hub.begun]
 
     async def schedule(self) -> RunSchedule:
-        return await self.store.of(RunScheduleTable).get("ada", ID)
+        return await self.store.table(RunScheduleTable).get("ada", ID)
 
     async def end_runs(self) -> None:
-        for run in await self.store.of(RunTable).living():
-            await self.store.of(RunTable).end("ada", run.id, FIRST)
+        for run in await self.store.table(RunTable).living():
+            await self.store.table(RunTable).end("ada", run.id, FIRST)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_each_time_is_served_once(site: Site) -> None:
     assert (schedule.next_at, schedule.last_at) == (FIRST + DAY, FIRST)
     assert (schedule.starting_at, schedule.message, schedule.untold) == (None, "", "")
     (run_id,) = schedule.last_runs
-    assert set(await site.store.of(RunNoticeTable).of_run("ada", run_id)) == {"end", "failure"}
+    assert set(await site.store.table(RunNoticeTable).of_run("ada", run_id)) == {"end", "failure"}
     await site.end_runs()
     await site.scheduler.start_due(FIRST + DAY)
     assert site.names == ["train-2026-11-23", "train-2026-11-24"]
@@ -193,7 +193,7 @@ async def test_a_start_is_tried_until_it_is_too_late(site: Site, error: PortalEr
         site.restart()
     schedule = await site.schedule()
     assert schedule.message == error.message and schedule.starting_at == FIRST
-    assert await site.store.of(RunTable).living() == []
+    assert await site.store.table(RunTable).living() == []
     site.hub.refusal = None
     await site.scheduler.start_due(FIRST + 3599)
     assert site.names == ["train-2026-11-23"] and (await site.schedule()).message == ""
@@ -212,7 +212,7 @@ async def test_a_kill_at_any_moment_starts_nothing_twice(
     """Killed after the intention, before and after a launch, and before the end is noted."""
     await site.add_runs(original("prepare", "6e2f3c1a"), original())
     with monkeypatch.context() as patch:
-        patch.setattr(site.store.of(RunTable), "names", _killed)
+        patch.setattr(site.store.table(RunTable), "names", _killed)
         with pytest.raises(KeyboardInterrupt):
             await site.scheduler.start_due(FIRST)
     assert site.names == [] and (await site.schedule()).starting_at == FIRST
@@ -220,7 +220,7 @@ async def test_a_kill_at_any_moment_starts_nothing_twice(
     site.hub.refusal = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         await site.scheduler.start_due(FIRST + 10)
-    assert len(await site.store.of(RunTable).living()) == 1 and site.names == []
+    assert len(await site.store.table(RunTable).living()) == 1 and site.names == []
     site.restart()
     site.hub.refusal, site.hub.lost = None, KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -247,10 +247,10 @@ async def test_an_answer_of_the_hub_that_was_lost(site: Site) -> None:
     await site.add_runs()
     site.hub.lost = HubUnavailable("The Hub does not answer.")
     await site.scheduler.start_due(FIRST)
-    assert len(site.hub.begun) == 1 and len(await site.store.of(RunTable).living()) == 1
+    assert len(site.hub.begun) == 1 and len(await site.store.table(RunTable).living()) == 1
     await site.scheduler.start_due(FIRST + 15)
     assert len(site.hub.begun) == 1
-    (run,) = await site.store.of(RunTable).living()
+    (run,) = await site.store.table(RunTable).living()
     assert (await site.schedule()).last_runs == (run.id,)
 
 
@@ -264,9 +264,9 @@ async def test_a_chain_is_repeated_in_its_order(site: Site) -> None:
     asked = [options["run"] for *_, options in site.hub.begun]
     assert [run["id"] for run in asked] == ids
     assert [run.get("after", "") for run in asked] == ["", *ids[:2]]
-    wanted = [set(await site.store.of(RunNoticeTable).of_run("ada", id_)) for id_ in ids]
+    wanted = [set(await site.store.table(RunNoticeTable).of_run("ada", id_)) for id_ in ids]
     assert wanted == [{"failure"}, {"failure"}, {"end", "failure"}]
-    await site.store.of(RunTable).end("ada", ids[0], FIRST)
+    await site.store.table(RunTable).end("ada", ids[0], FIRST)
     await site.scheduler.start_due(FIRST + DAY)
     assert len(site.hub.begun) == 3, "the rest of the chain still waits"
 
@@ -298,7 +298,7 @@ async def test_a_success_counts_refusals_anew_and_none_is_mailed_unasked(site: S
     await site.scheduler.start_due(FIRST)
     assert (await site.schedule()).paused and (await site.schedule()).untold == ""
     schedule = await site.schedule()
-    await site.store.of(RunScheduleTable).change(
+    await site.store.table(RunScheduleTable).change(
         schedule, paused=False, next_at=FIRST + DAY, refusals=4
     )
     site.hub.refusal = None
@@ -310,13 +310,13 @@ async def test_one_that_was_deleted_or_paused_meanwhile(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await site.add_runs()
-    (due,) = await site.store.of(RunScheduleTable).due(FIRST)
-    assert await site.store.of(RunScheduleTable).change(due, paused=True, next_at=None)
-    assert not await site.store.of(RunScheduleTable).change(due, starting_at=FIRST)
+    (due,) = await site.store.table(RunScheduleTable).due(FIRST)
+    assert await site.store.table(RunScheduleTable).change(due, paused=True, next_at=None)
+    assert not await site.store.table(RunScheduleTable).change(due, starting_at=FIRST)
     await site.scheduler.start_due(FIRST)
-    await site.store.of(RunScheduleTable).remove("ada", ID)
+    await site.store.table(RunScheduleTable).remove("ada", ID)
     with pytest.raises(NotFound):
-        await site.store.of(RunScheduleTable).remove("ada", ID)
+        await site.store.table(RunScheduleTable).remove("ada", ID)
     assert site.names == []
 
 
@@ -334,7 +334,7 @@ async def test_the_limit_of_a_user(site: Site) -> None:
     with pytest.raises(NotAllowed, match="You have 5 schedules; the limit is 5"):
         await site.add_runs(id=str(uuid.UUID(int=9)))
     await site.add_runs(id=ID, user="barbara")
-    assert len(await site.store.of(RunScheduleTable).of_user("ada")) == 5
+    assert len(await site.store.table(RunScheduleTable).of_user("ada")) == 5
 
 
 async def test_the_database_is_away(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +343,7 @@ async def test_the_database_is_away(site: Site, monkeypatch: pytest.MonkeyPatch)
 
     await site.add_runs()
     with monkeypatch.context() as patch:
-        patch.setattr(site.store.of(RunTable), "add_run", away)
+        patch.setattr(site.store.table(RunTable), "add_run", away)
         await site.scheduler.start_due(FIRST)
     await site.scheduler.start_due(FIRST + 15)
     assert site.names == ["train-2026-11-23"]

@@ -29,7 +29,7 @@ async def begun(store: Store, hub: FakeHub) -> Run | None:
     try:
         await RunStarts(RunReports(store, logging.getLogger("portal-test")), hub, store).begin(RUN)
     finally:
-        found = await store.of(RunTable).get(RUN.user, RUN.id)
+        found = await store.table(RunTable).get(RUN.user, RUN.id)
         assert len(hub.asked) == 1, "it is asked for once"
     return found
 
@@ -53,7 +53,7 @@ async def test_nothing_is_left_of_a_run_that_did_not_begin(
 ) -> None:
     with pytest.raises(PortalError, match=sentence):
         await begun(store, FakeHub(refusal=start, **runs))
-    assert await store.of(RunTable).get(RUN.user, RUN.id) is None
+    assert await store.table(RunTable).get(RUN.user, RUN.id) is None
 
 
 async def test_an_answer_that_is_lost_is_asked_for(store: Store) -> None:
@@ -67,7 +67,7 @@ async def test_a_run_of_which_nothing_is_known_stays(store: Store) -> None:
         HubUnavailable, match="it is not known whether it has started the run 'rates'"
     ):
         await begun(store, FakeHub(refusal=AWAY, trouble=AWAY))
-    assert await store.of(RunTable).get(RUN.user, RUN.id) == RUN
+    assert await store.table(RunTable).get(RUN.user, RUN.id) == RUN
 
 
 async def repeated(store: Store, hub: FakeHub, run: Run = RUN) -> None:
@@ -83,12 +83,12 @@ async def test_a_repeated_request_finds_the_run_by_its_id(store: Store) -> None:
     assert len(hub.asked) == 1, "the Hub may not have begun"
     running = Conflict("It is already running.")
     await repeated(store, FakeHub(refusal=running, running=RUNNING))
-    await store.of(RunTable).note_jobs({(RUN.user, RUN.id): "12"})
+    await store.table(RunTable).note_jobs({(RUN.user, RUN.id): "12"})
     await repeated(store, hub)
-    await store.of(RunTable).end(RUN.user, RUN.id, time.time())
+    await store.table(RunTable).end(RUN.user, RUN.id, time.time())
     await repeated(store, hub)
     assert len(hub.asked) == 1, "what has a job is never started twice"
-    assert await store.of(RunTable).get(RUN.user, RUN.id) is not None
+    assert await store.table(RunTable).get(RUN.user, RUN.id) is not None
 
 
 async def test_another_run_of_the_same_id_is_refused(store: Store) -> None:

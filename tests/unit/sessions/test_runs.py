@@ -101,17 +101,17 @@ async def test_a_batch_has_each_point_once() -> None:
 
 async def test_reports_wait_until_they_are_stored(store: Store) -> None:
     reports, sizes = RunReports(store, LOG), []
-    save = store.of(RunPointTable).save
+    save = store.table(RunPointTable).save
 
     async def slow(points: Any) -> None:
         sizes.append(len(points))
         await asyncio.sleep(0.01)
         await save(points)
 
-    store.of(RunPointTable).save = slow  # type: ignore[method-assign]
+    store.table(RunPointTable).save = slow  # type: ignore[method-assign]
     run = a_run(points=50)
     await asyncio.gather(*(reports.take(run, RunPoint(number=n, attempt=1)) for n in range(50)))
-    assert len(await store.of(RunPointTable).keys(*KEY)) == 50
+    assert len(await store.table(RunPointTable).keys(*KEY)) == 50
     assert sizes[0] + sum(sizes[1:]) == 50 and len(sizes) <= 2
 
 
@@ -121,10 +121,10 @@ async def test_reports_that_are_not_stored_fail(store: Store) -> None:
     async def away(points: Any) -> None:
         raise StoreUnavailable("The database does not answer.")
 
-    save, store.of(RunPointTable).save = store.of(RunPointTable).save, away  # type: ignore[method-assign]
+    save, store.table(RunPointTable).save = store.table(RunPointTable).save, away  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
         await reports.take(a_run(), RunPoint(number=0))
-    store.of(RunPointTable).save = save  # type: ignore[method-assign]
+    store.table(RunPointTable).save = save  # type: ignore[method-assign]
     await reports.take(a_run(), RunPoint(number=0))
 
 
@@ -185,7 +185,7 @@ def test_slurm_says_how_a_point_ended(job: Any, state: str, message: str) -> Non
 
 @pytest.fixture
 async def site(store: Store) -> FollowedRun:
-    await store.of(RunTable).add_run(a_run())
+    await store.table(RunTable).add_run(a_run())
     return FollowedRun(store)
 
 
@@ -210,7 +210,7 @@ async def test_points_that_said_nothing_get_an_end(site: FollowedRun) -> None:
     site.slurm.tasks = {1: done(1, "TIMEOUT"), 2: done(2), 3: done(3, "CANCELLED")}
     await site.follower.follow_runs()
     assert await site.states() == {0: "succeeded", 1: "failed", 2: "succeeded", 3: "failed"}
-    points = await site.store.of(RunPointTable).of_run(*KEY, [1])
+    points = await site.store.table(RunPointTable).of_run(*KEY, [1])
     assert points[1].message == "The point reached its time limit." and points[1].cell == 5
     assert (await site.run()).ended_at == 99.0
     await site.follower.follow_runs()

@@ -55,7 +55,7 @@ def _kinds() -> Iterator[None]:
 
 @pytest.fixture
 async def hub(store: Store) -> FakeHub:
-    await store.of(ReplicaSetTable).save(SET, 10)
+    await store.table(ReplicaSetTable).save(SET, 10)
     return FakeHub()
 
 
@@ -77,7 +77,7 @@ async def ended(store: Store, number: int, lasted: float, at: float = NOW) -> No
 
 
 async def problem(store: Store) -> str:
-    return (await store.of(ReplicaSetTable).get("ada", ID)).problem
+    return (await store.table(ReplicaSetTable).get("ada", ID)).problem
 
 
 async def test_the_missing_are_launched_with_the_sets_options(
@@ -104,7 +104,7 @@ async def test_what_runs_is_left_alone(reconciler: Reconciler, hub: FakeHub, sto
 async def test_the_surplus_is_stopped(reconciler: Reconciler, hub: FakeHub, store: Store) -> None:
     for number in (0, 1, 7):
         await runs(store, number)
-    await store.of(ReplicaSetTable).save(SET.model_copy(update={"replicas": 1}), 10)
+    await store.table(ReplicaSetTable).save(SET.model_copy(update={"replicas": 1}), 10)
     await reconciler.reconcile(NOW)
     stopped = [(user, name, reason.code.value) for user, name, reason in hub.stopped]
     assert stopped == [("ada", server(1), "surplus"), ("ada", server(7), "surplus")]
@@ -115,7 +115,7 @@ async def test_a_set_of_none_is_deleted_when_its_last_session_has_ended(
     reconciler: Reconciler, hub: FakeHub, store: Store
 ) -> None:
     await runs(store, 0)
-    await store.of(ReplicaSetTable).save(SET.model_copy(update={"replicas": 0}), 10)
+    await store.table(ReplicaSetTable).save(SET.model_copy(update={"replicas": 0}), 10)
     await reconciler.reconcile(NOW)
     assert await problem(store) == ""
     await ended(store, 0, 100)
@@ -181,7 +181,7 @@ async def test_a_set_of_a_kind_that_is_gone_says_so(
 async def test_one_set_does_not_stop_those_of_others(
     reconciler: Reconciler, hub: FakeHub, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await store.of(ReplicaSetTable).save(SET.model_copy(update={"user": "eve"}), 10)
+    await store.table(ReplicaSetTable).save(SET.model_copy(update={"user": "eve"}), 10)
     begin = hub.begin_server
 
     async def fails(user: str, server: str, options: Any) -> None:
@@ -198,11 +198,11 @@ async def test_one_set_does_not_stop_those_of_others(
 async def test_a_user_has_at_most_so_many_replicas(store: Store, hub: FakeHub) -> None:
     second = SET.model_copy(update={"id": "6e2f3c1a", "replicas": 3})
     with pytest.raises(NotAllowed, match=r"sets have 2 replicas; .* have 5\. The limit is 4"):
-        await store.of(ReplicaSetTable).save(second, 4)
+        await store.table(ReplicaSetTable).save(second, 4)
     with pytest.raises(NotFound):
-        await store.of(ReplicaSetTable).get("ada", "6e2f3c1a")
+        await store.table(ReplicaSetTable).get("ada", "6e2f3c1a")
     changed = SET.model_copy(update={"replicas": 4, "created_at": NOW})
-    saved = await store.of(ReplicaSetTable).save(changed, 4)
+    saved = await store.table(ReplicaSetTable).save(changed, 4)
     assert (saved.replicas, saved.created_at) == (4, SET.created_at)
 
 

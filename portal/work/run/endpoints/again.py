@@ -127,7 +127,7 @@ class RunRepetition(RunAction):
         for _ in range(_MOST_ORIGINS):
             if run.origin is None:
                 break
-            before = await self.parts.store.of(RunTable).get(run.origin.user, run.origin.id)
+            before = await self.parts.store.table(RunTable).get(run.origin.user, run.origin.id)
             if before is None:
                 return run.origin.user
             run = before

@@ -46,15 +46,15 @@ class BestsOfRuns(RunAction):
         """Return them by the metric of the run's search, otherwise by the first metric that its
         points report, a loss or an accuracy if there is one."""
         store, user = self.parts.store, self.person.name
-        found = await store.of(RunTable).of_ids(user, set(self.query.ids.split(",")))
+        found = await store.table(RunTable).of_ids(user, set(self.query.ids.split(",")))
         ids = [run.id for run in found if self.reaches(run)]
-        names = await store.of(RunPointTable).metric_names(user, ids)
-        searches = await store.of(RunSearchTable).of_runs(user, ids)
+        names = await store.table(RunPointTable).metric_names(user, ids)
+        searches = await store.table(RunSearchTable).of_runs(user, ids)
         chosen = {id_: own_metric(names.get(id_, ()), searches.get(id_)) for id_ in ids}
         metrics = {id_: metric for id_, metric in chosen.items() if metric is not None}
-        bests = await store.of(RunPointTable).bests(user, metrics)
+        bests = await store.table(RunPointTable).bests(user, metrics)
         points = {id_: (number, metrics[id_][0]) for id_, (number, _) in bests.items()}
-        curves = await store.of(RunCurveTable).of_points(user, points)
+        curves = await store.table(RunCurveTable).of_points(user, points)
         return RunBests(
             items=tuple(
                 ListBest(

@@ -49,7 +49,7 @@ class RunsComparison(RunAction):
     async def on_get(self) -> RunComparison:
         """Return their facts and parameters that differ, and the best point of each metric."""
         runs = [await self.seen(id_, owner) for owner, id_ in self.query.keys]
-        table = self.parts.store.of(RunPointTable)
+        table = self.parts.store.table(RunPointTable)
         keys = [await table.keys(run.user, run.id) for run in runs]
         return await asyncio.to_thread(compared, await self.items(runs), keys)
 

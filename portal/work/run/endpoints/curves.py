@@ -37,12 +37,12 @@ class RunCurves(RunAction):
         its end."""
         seen_run, query = await self.seen(run), self.query
         store, key = self.parts.store, (seen_run.user, seen_run.id)
-        keys = await store.of(RunPointTable).keys(*key, values=query.by_value)
-        having = await store.of(RunCurveTable).numbers(*key)
+        keys = await store.table(RunPointTable).keys(*key, values=query.by_value)
+        having = await store.table(RunCurveTable).numbers(*key)
         numbers = [number for number in query.numbers(seen_run, keys) if number in having]
         first = numbers[: query.limit]
-        curves = await store.of(RunCurveTable).of_metric(*key, query.curve, first)
-        points = await store.of(RunPointTable).of_run(*key, curves)
+        curves = await store.table(RunCurveTable).of_metric(*key, query.curve, first)
+        points = await store.table(RunPointTable).of_run(*key, curves)
         parameters = {number: point.parameters for number, point in points.items()}
         items = (
             PointCurve(number=n, pairs=tuple(curves[n]), parameters=parameters.get(n, {}))

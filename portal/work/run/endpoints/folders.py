@@ -116,7 +116,7 @@ class UnreadReports(_FromFolders):
     async def on_get(self) -> UnreadRuns:
         """Use a session's own token. Return the points of the newest runs first, 200 at most."""
         space = await self.own_space()
-        points = await self.parts.store.of(RunFolderTable).missing(self.person.name, space, MOST)
+        points = await self.parts.store.table(RunFolderTable).missing(self.person.name, space, MOST)
         return UnreadRuns(
             items=tuple(
                 UnreadRun(id=run, folder=folder, points=tuple(point.number for point in group))
@@ -128,20 +128,20 @@ class UnreadReports(_FromFolders):
     async def on_post(self) -> Confirmation:
         """Use a session's own token. Points whose last reports have arrived stay as they are."""
         space, user, store = await self.own_space(), self.person.name, self.parts.store
-        run = await store.of(RunTable).get(user, self.body.run)
+        run = await store.table(RunTable).get(user, self.body.run)
         if run is None or run.space != space:
             raise NotFound("You have no such run.")
         reports: dict[int, FolderPoint] = {point.point: point for point in self.body.points}
         if max(reports) >= run.points:
             raise InvalidRequest(f"This run has points 0 to {run.points - 1}.", "points")
-        before = await store.of(RunPointTable).of_run(user, run.id, list(reports))
+        before = await store.table(RunPointTable).of_run(user, run.id, list(reports))
         points = [
             (_point(report, before[number]), _is_end(report, before[number]))
             for number, report in reports.items()
             if number in before
         ]
-        completed = await store.of(RunFolderTable).complete((user, run.id), points)
-        await store.of(RunCurveTable).save(
+        completed = await store.table(RunFolderTable).complete((user, run.id), points)
+        await store.table(RunCurveTable).save(
             [
                 ((user, run.id), number, report.attempt, report.curves)
                 for number, report in reports.items()
@@ -174,7 +174,9 @@ class UnknownRuns(_FromFolders):
         """Use a session's own token. Runs that wait or run in Slurm, and those that their user has
         deleted, are not among them."""
         await self.own_space()
-        unknown = await self.parts.store.of(RunFolderTable).unknown(self.person.name, self.body.ids)
+        unknown = await self.parts.store.table(RunFolderTable).unknown(
+            self.person.name, self.body.ids
+        )
         living = self.living_servers()
         return RunIds(ids=tuple(id_ for id_ in unknown if RunKind.server_name(id_) not in living))
 
@@ -207,7 +209,7 @@ class RestoredRuns(UnknownRuns):
         days = self.parts.store.sessions_days
         if days and asked.ended_at < time.time() - days * _DAY:
             raise NotFound("The run is older than the runs that this site keeps.")
-        store = self.parts.store.of(RunFolderTable)
+        store = self.parts.store.table(RunFolderTable)
         if run.server in self.living_servers() or not await store.unknown(user, [run.id]):
             raise NotFound("The run is not to be restored.")
         async with self.audited(AuditAction.RESTORE_RUN, f"run {run.id}", user, f"Run {run.name}."):

@@ -102,7 +102,9 @@ class NewRunForm(FormOfUser):
                 )
                 for record in await self.usable()
             ),
-            sources=tuple(await self.parts.store.of(RunTable).sources(self.person.name, _SOURCES)),
+            sources=tuple(
+                await self.parts.store.table(RunTable).sources(self.person.name, _SOURCES)
+            ),
         )
 
 

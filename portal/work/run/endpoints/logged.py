@@ -72,7 +72,7 @@ class PointLogged(PointHandler):
         report: LoggedReport = self.body
         run = await self.run_of_job()
         key, logged = (run.user, run.id), report.logged
-        await self.parts.store.of(RunLoggedTable).save(key, report.point, report.attempt, logged)
+        await self.parts.store.table(RunLoggedTable).save(key, report.point, report.attempt, logged)
         return LoggedAnswer(taken=len(logged.images) + len(logged.tables))
 
 
@@ -82,7 +82,9 @@ class _ShownAction(RunAction):
     async def logged(self, run: str, point: str) -> Logged:
         """Return it. Raises NotFound, StoreUnavailable."""
         seen_run = await self.seen(run)
-        return await self.parts.store.of(RunLoggedTable).get(seen_run.user, seen_run.id, int(point))
+        return await self.parts.store.table(RunLoggedTable).get(
+            seen_run.user, seen_run.id, int(point)
+        )
 
 
 class ShownPointLogged(_ShownAction):

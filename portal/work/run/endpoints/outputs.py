@@ -107,7 +107,7 @@ class PointOutputs(PointHandler):
             live.take(key, report.attempt, report.output, now, last=report.last, held=held)
             if report.last and report.state == "failed":
                 stored = StoredOutput(attempt=report.attempt, at=now, output=report.output)
-                await self.parts.store.of(RunOutputTable).save(key[:2], report.point, stored)
+                await self.parts.store.table(RunOutputTable).save(key[:2], report.point, stored)
         return OutputAnswer(
             watched=live.is_watched(key),
             missing=live.is_missing(key),
@@ -143,7 +143,7 @@ class ShownPoint(_PointAction):
         watched = self.parts_for(RunParts).live.watch(key)
         output, at = watched.output, watched.at
         if output is None or watched.ended:
-            stored = await self.parts.store.of(RunOutputTable).get(key[:2], key[2])
+            stored = await self.parts.store.table(RunOutputTable).get(key[:2], key[2])
             if stored is not None and (output is None or stored.attempt > watched.attempt):
                 output, at = stored.output, stored.at
         held = self.parts_for(RunParts).live.kernel(key)

@@ -43,7 +43,7 @@ class RunPointsCsv(RunAction, CsvEndpoint):
     @Operation("The points of one of your runs as CSV.", query=PointsOrder, media=MEDIA)
     async def rows(self) -> Sequence[RunPoint]:
         run, query = self._run, self.query
-        table = self.parts.store.of(RunPointTable)
+        table = self.parts.store.table(RunPointTable)
         keys = await table.keys(run.user, run.id, values=query.by_value)
         numbers = query.numbers(run, keys)
         points = await table.of_whole_run(run.user, run.id)
@@ -87,7 +87,7 @@ class RunRecord(RunAction):
         async with self.audited(
             AuditAction.DELETE_RUN, f"run {own_run.id}", own_run.user, own_run.name
         ):
-            if not await self.parts.store.of(RunPointTable).remove(own_run.user, own_run.id):
+            if not await self.parts.store.table(RunPointTable).remove(own_run.user, own_run.id):
                 raise Conflict("This run has not ended. Stop it first.")
             self.parts_for(RunParts).reports.forget(own_run)
         return self.done(f"The run is deleted. Its files are still in {own_run.folder}.")

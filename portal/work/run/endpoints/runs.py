@@ -141,7 +141,7 @@ class RunAction(SessionAction):
 
     async def own(self, id_: str) -> Run:
         """Return a run of this user. Raises NotFound, StoreUnavailable."""
-        run = await self.parts.store.of(RunTable).get(self.person.name, id_)
+        run = await self.parts.store.table(RunTable).get(self.person.name, id_)
         if run is None or not self.reaches(run):
             raise NotFound(_NO_SUCH)
         return run
@@ -152,14 +152,14 @@ class RunAction(SessionAction):
         owner = self.query.owner if owner is None else owner
         if self.space or owner in ("", self.person.name):
             return await self.own(id_)
-        run = await self.parts.store.of(RunShareTable).get(self.person.name, owner, id_)
+        run = await self.parts.store.table(RunShareTable).get(self.person.name, owner, id_)
         if run is None:
             raise NotFound(_NO_SUCH)
         return run
 
     async def items(self, runs: list[Run]) -> list[RunItem]:
         """Return the items of runs; one query counts the points of all of a user's."""
-        count = self.parts.store.of(RunPointTable).counts
+        count = self.parts.store.table(RunPointTable).counts
         counts = {
             user: await count(user, [run.id for run in runs if run.user == user])
             for user in {run.user for run in runs}
@@ -202,7 +202,7 @@ class Runs(RunAction):
     async def on_get(self) -> Page[RunItem]:
         """Return them with the number of points in each state."""
         query = self.query
-        runs, total = await self.parts.store.of(RunTable).of_user(
+        runs, total = await self.parts.store.table(RunTable).of_user(
             self.person.name,
             space=self.space or query.space,
             environment=query.environment,
@@ -229,15 +229,17 @@ class OneRun(RunAction):
             record = await self.session_of(item)
         except StoreUnavailable:
             record = None
-        keys = await self.parts.store.of(RunPointTable).keys(item.user, item.id)
+        keys = await self.parts.store.table(RunPointTable).keys(item.user, item.id)
         drift = (
-            await self.parts.store.of(RunPointTable).drift(item.user, item.id)
+            await self.parts.store.table(RunPointTable).drift(item.user, item.id)
             if item.origin
             else ()
         )
         message, is_own = self._message(item, record), item.user == self.person.name
         before = (
-            await self.parts.store.of(RunTable).get(item.user, item.after) if item.after else None
+            await self.parts.store.table(RunTable).get(item.user, item.after)
+            if item.after
+            else None
         )
         if before is not None and before.ended_at is None and item.state is RunState.WAITING:
             message = f"The run is waiting for '{before.name}'."
@@ -250,12 +252,12 @@ class OneRun(RunAction):
             lowest=best_point(keys, self.query.metric, min),
             highest=best_point(keys, self.query.metric, max),
             after_name=before.name if before else "",
-            notify=await self.parts.store.of(RunNoticeTable).of_run(item.user, item.id)
+            notify=await self.parts.store.table(RunNoticeTable).of_run(item.user, item.id)
             if is_own
             else (),
             mine=is_own,
             drift=tuple(drift),
-            missing=await self.parts.store.of(RunFolderTable).count(item.user, item.id),
+            missing=await self.parts.store.table(RunFolderTable).count(item.user, item.id),
         )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
@@ -306,7 +308,7 @@ class RunPoints(RunAction):
     async def on_get(self, run: str) -> PointsPage:
         """Return the page at ``offset``; points without a report wait."""
         seen_run, query = await self.seen(run), self.query
-        table = self.parts.store.of(RunPointTable)
+        table = self.parts.store.table(RunPointTable)
         keys = await table.keys(seen_run.user, seen_run.id, values=query.by_value)
         numbers = query.numbers(seen_run, keys)
         page_numbers = numbers[query.offset : query.offset + query.limit]
@@ -332,7 +334,7 @@ class OneRunPoint(RunAction):
         seen_run, number = await self.seen(run), int(point)
         if number >= seen_run.points:
             raise NotFound(f"This run has points 0 to {seen_run.points - 1}.")
-        points = await self.parts.store.of(RunPointTable).of_run(
+        points = await self.parts.store.table(RunPointTable).of_run(
             seen_run.user, seen_run.id, [number]
         )
         return self.in_slurm(seen_run, points.get(number) or RunPoint(number=number))

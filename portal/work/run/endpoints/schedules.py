@@ -91,7 +91,7 @@ class Schedules(RunAction):
     @Operation("List your schedules of runs.")
     async def on_get(self) -> ScheduleList:
         """Return them, oldest first."""
-        schedules = await self.parts.store.of(RunScheduleTable).of_user(self.person.name)
+        schedules = await self.parts.store.table(RunScheduleTable).of_user(self.person.name)
         items = (_item(schedule) for schedule in schedules if self.reaches(schedule.runs[-1]))
         return ScheduleList(items=tuple(items), most=self.parts_for(RunParts).limits.schedules)
 
@@ -127,7 +127,7 @@ class Schedules(RunAction):
                 created_at=now,
             )
             schedule = schedule.model_copy(update={"next_at": _next(schedule, now)})
-            await self.parts.store.of(RunScheduleTable).add_schedule(schedule, limits.schedules)
+            await self.parts.store.table(RunScheduleTable).add_schedule(schedule, limits.schedules)
             line.detail = f"{schedule.at} {schedule.timezone}, {len(runs)} runs: {schedule.id}."
         return _item(schedule)
 
@@ -137,7 +137,7 @@ class Schedules(RunAction):
         while runs[0].after:
             if len(runs) == LONGEST_CHAIN:
                 raise Conflict(f"A schedule repeats chains of at most {LONGEST_CHAIN} runs.")
-            before = await self.parts.store.of(RunTable).get(run.user, runs[0].after)
+            before = await self.parts.store.table(RunTable).get(run.user, runs[0].after)
             if before is None or not self.reaches(before):
                 raise Conflict(
                     f"The run before '{runs[0].name}' is no longer kept, so the chain cannot be "
@@ -157,7 +157,7 @@ class OneSchedule(RunAction):
     async def on_put(self, schedule: str) -> ScheduleItem:
         """Leave out the times that come while it is paused."""
         change: ScheduleChange = self.body
-        table, user = self.parts.store.of(RunScheduleTable), self.person.name
+        table, user = self.parts.store.table(RunScheduleTable), self.person.name
         pause, resume = AuditAction.PAUSE_SCHEDULE, AuditAction.RESUME_SCHEDULE
         action = pause if change.paused else resume
         async with self.audited(action, f"schedule {schedule}", user):
@@ -178,12 +178,14 @@ class OneSchedule(RunAction):
         """Leave the runs that it has started as they are."""
         user = self.person.name
         async with self.audited(AuditAction.DELETE_SCHEDULE, f"schedule {schedule}", user):
-            await self.parts.store.of(RunScheduleTable).remove(user, (await self._own(schedule)).id)
+            await self.parts.store.table(RunScheduleTable).remove(
+                user, (await self._own(schedule)).id
+            )
         return self.done("The schedule was deleted.")
 
     async def _own(self, id_: str) -> RunSchedule:
         """Return a schedule of the user. Raises NotFound, StoreUnavailable."""
-        schedule = await self.parts.store.of(RunScheduleTable).get(self.person.name, id_)
+        schedule = await self.parts.store.table(RunScheduleTable).get(self.person.name, id_)
         if not self.reaches(schedule.runs[-1]):
             raise NotFound("You have no such schedule.")
         return schedule

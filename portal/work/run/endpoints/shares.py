@@ -45,7 +45,7 @@ class SharedRuns(RunAction):
     @Operation("List the runs that are shared with you.", query=PageQuery)
     async def on_get(self) -> Page[RunItem]:
         """Return them, newest first, with the number of points in each state."""
-        runs, total = await self.parts.store.of(RunShareTable).with_user(
+        runs, total = await self.parts.store.table(RunShareTable).with_user(
             self.person.name, offset=self.query.offset, limit=self.query.limit
         )
         return page(await self.items(runs), self.query, total)
@@ -69,7 +69,7 @@ class RunShares(_OwnRun):
         """Return their login names."""
         own_run = await self.own(run)
         return Shares(
-            users=tuple(await self.parts.store.of(RunShareTable).users(own_run.user, own_run.id))
+            users=tuple(await self.parts.store.table(RunShareTable).users(own_run.user, own_run.id))
         )
 
     @Operation("Share one of your runs with a user.", body=Share)
@@ -86,7 +86,7 @@ class RunShares(_OwnRun):
             if user == own_run.user:
                 raise InvalidRequest("This run is already yours. Enter another user.", "user")
             if (
-                len(await self.parts.store.of(RunShareTable).users(own_run.user, own_run.id))
+                len(await self.parts.store.table(RunShareTable).users(own_run.user, own_run.id))
                 >= _MOST
             ):
                 raise InvalidRequest(f"A run can be shared with at most {_MOST} users.", "user")
@@ -96,7 +96,7 @@ class RunShares(_OwnRun):
                     "must have logged in at least once.",
                     "user",
                 )
-            await self.parts.store.of(RunShareTable).share(own_run.user, own_run.id, user)
+            await self.parts.store.table(RunShareTable).share(own_run.user, own_run.id, user)
         return self.done(f"The run is shared with {user}.")
 
 
@@ -113,7 +113,9 @@ class RunShare(_OwnRun):
         async with self.audited(
             AuditAction.UNSHARE_RUN, f"run {own_run.id}", own_run.user, f"With {user}."
         ):
-            if not await self.parts.store.of(RunShareTable).unshare(own_run.user, own_run.id, user):
+            if not await self.parts.store.table(RunShareTable).unshare(
+                own_run.user, own_run.id, user
+            ):
                 raise NotFound(f"This run is not shared with {user}.")
         return self.done(f"The run is no longer shared with {user}.")
 

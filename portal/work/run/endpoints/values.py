@@ -35,7 +35,7 @@ class RunValuesOfPoints(RunAction):
         """Return those of the first points in this order that have reported; ``total`` counts all
         that have."""
         seen_run, query = await self.seen(run), self.query
-        keys = await self.parts.store.of(RunPointTable).keys(seen_run.user, seen_run.id)
+        keys = await self.parts.store.table(RunPointTable).keys(seen_run.user, seen_run.id)
         return await asyncio.to_thread(run_values, keys, query.numbers(seen_run, keys), query.limit)
 
 

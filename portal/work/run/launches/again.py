@@ -50,7 +50,7 @@ class RunsAgain:
         """
         resources = {**run.resources, **changes}
         waits = await self._waits(run)
-        reopened = await self._store.of(RunReopenings).reopen(run, resources)
+        reopened = await self._store.table(RunReopenings).reopen(run, resources)
         self._reports.forget(run)
         again = reopened.run
         try:
@@ -62,12 +62,12 @@ class RunsAgain:
                 raise HubUnavailable(_UNKNOWN) from None
             # Without the database it ends later: the follower finds no session of this launch.
             with contextlib.suppress(StoreUnavailable):
-                if not await self._store.of(RunReopenings).take_back(reopened):
+                if not await self._store.table(RunReopenings).take_back(reopened):
                     return again
             self._reports.forget(run)
             raise
         with contextlib.suppress(StoreUnavailable):
-            await self._store.of(RunNoticeTable).repeat(run.user, run.id)
+            await self._store.table(RunNoticeTable).repeat(run.user, run.id)
         return again
 
     async def _waits(self, run: Run) -> bool:

@@ -68,14 +68,14 @@ class Chains:
         return f"The run did not start, because {count(failed, 'point')} of '{before.name}' failed."
 
     async def _before(self, run: Run) -> Run | None:
-        return await self._store.of(RunTable).get(run.user, run.after) if run.after else None
+        return await self._store.table(RunTable).get(run.user, run.after) if run.after else None
 
     async def _unsuccessful(self, run: Run) -> int:
         """Return the number of a run's points that have not succeeded."""
         return run.points - (await self._states(run)).get(PointState.SUCCEEDED, 0)
 
     async def _states(self, run: Run) -> dict[PointState, int]:
-        return (await self._store.of(RunPointTable).counts(run.user, [run.id])).get(run.id, {})
+        return (await self._store.table(RunPointTable).counts(run.user, [run.id])).get(run.id, {})
 
 
 def never_started(run: Run, session: SessionRecord, states: Sequence[PointState]) -> bool:

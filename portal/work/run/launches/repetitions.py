@@ -19,7 +19,7 @@ class RunRepetitions:
 
     async def name(self, user: str, original: Run) -> str:
         """Return the name that a repetition would get now. Raises StoreUnavailable."""
-        stored = await self._store.of(RunTable).names(user)
+        stored = await self._store.table(RunTable).names(user)
         return free_name(original, stored | self._names.get(user, set()))
 
     async def start(self, user: str, original: Run, *, version: int, digest: str) -> Run:

@@ -77,7 +77,7 @@ class RunScheduler:
         """Start what is due at ``now`` (Unix seconds). Raises StoreUnavailable."""
         if not self._limits.schedules:
             return
-        for schedule in await self._store.of(RunScheduleTable).due(now):
+        for schedule in await self._store.table(RunScheduleTable).due(now):
             try:
                 await self._serve(schedule, now)
             except PortalError:
@@ -95,7 +95,7 @@ class RunScheduler:
                 "next_at": next_time(schedule, planned),
                 "message": "",  # that of the time before is none of this one's
             }
-            if not await self._store.of(RunScheduleTable).change(schedule, **intention):
+            if not await self._store.table(RunScheduleTable).change(schedule, **intention):
                 return
             schedule = schedule.model_copy(update=intention)
         when = time_words(schedule, planned)
@@ -113,7 +113,7 @@ class RunScheduler:
             await self._start(schedule, planned, now, started)
         except (Unavailable, TooManyRequests) as error:
             if schedule.message != error.message:
-                await self._store.of(RunScheduleTable).change(schedule, message=error.message)
+                await self._store.table(RunScheduleTable).change(schedule, message=error.message)
         except PortalError as error:
             await self._refused(schedule, when, error, started, now)
         else:
@@ -124,7 +124,7 @@ class RunScheduler:
     async def _running(self, schedule: RunSchedule) -> Run | None:
         """Return a run of the last time that has not ended; None if there is none."""
         for id_ in schedule.last_runs:
-            run = await self._store.of(RunTable).get(schedule.user, id_)
+            run = await self._store.table(RunTable).get(schedule.user, id_)
             if run is not None and run.ended_at is None:
                 return run
         return None
@@ -139,7 +139,7 @@ class RunScheduler:
         for position, original in enumerate(schedule.runs):
             id_ = start_id(schedule, planned, position)
             if not await self._launched(schedule.user, id_):
-                taken = await self._store.of(RunTable).names(schedule.user)
+                taken = await self._store.table(RunTable).names(schedule.user)
                 name = start_name(schedule, original, planned, taken)
                 changes: dict[str, Any] = {
                     "id": id_,
@@ -156,7 +156,7 @@ class RunScheduler:
     async def _launched(self, user: str, id_: str) -> bool:
         """Return True if an earlier try has launched this run. A row without a launch, which a kill
         has left, is removed."""
-        run = await self._store.of(RunTable).get(user, id_)
+        run = await self._store.table(RunTable).get(user, id_)
         if run is None:
             return False
         if run.job_id or run.ended_at is not None:
@@ -165,7 +165,7 @@ class RunScheduler:
             return True
         records, _ = await self._store.sessions.find(user=user, server=run.server, limit=1)
         if not records:
-            await self._store.of(RunTable).remove(user, id_)
+            await self._store.table(RunTable).remove(user, id_)
         return bool(records)
 
     async def _begin(self, run: Run, notify: Notify) -> None:
@@ -175,9 +175,9 @@ class RunScheduler:
             # The Hub may have launched it at an earlier try, whose answer was lost.
             if not await self._hub.server_state(run.user, run.server):
                 raise
-            if await self._store.of(RunTable).get(run.user, run.id) is None:
-                await self._store.of(RunTable).add_run(run)
-                await self._store.of(RunNoticeTable).ask(run.user, run.id, notify)
+            if await self._store.table(RunTable).get(run.user, run.id) is None:
+                await self._store.table(RunTable).add_run(run)
+                await self._store.table(RunNoticeTable).ask(run.user, run.id, notify)
 
     def _notices(self, schedule: RunSchedule, position: int) -> Notify:
         """Return the events of a run of the chain that the user gets mail about: failures of each,
@@ -208,7 +208,7 @@ class RunScheduler:
         if untold and schedule.notify:
             values["untold"] = untold
         values |= {"starting_at": None, "last_at": schedule.starting_at}
-        await self._store.of(RunScheduleTable).change(schedule, **values)
+        await self._store.table(RunScheduleTable).change(schedule, **values)
 
     async def _audit(
         self, schedule: RunSchedule, now: float, outcome: Outcome, detail: str

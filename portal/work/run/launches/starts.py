@@ -51,7 +51,7 @@ class RunStarts:
         try:
             await self._reports.add_run(run)
         except Conflict:
-            before = await self._store.of(RunTable).get(run.user, run.id)
+            before = await self._store.table(RunTable).get(run.user, run.id)
             if before is None or not _is_same(before, run):
                 raise
             if await self._is_launched(before):
@@ -60,8 +60,8 @@ class RunStarts:
         try:
             if run.origin is not None:
                 of = (run.origin.user, run.origin.id)
-                await self._store.of(RunSearchTable).copy(of, (run.user, run.id))
-            await self._store.of(RunNoticeTable).ask(run.user, run.id, notify)
+                await self._store.table(RunSearchTable).copy(of, (run.user, run.id))
+            await self._store.table(RunNoticeTable).ask(run.user, run.id, notify)
             await self._hub.begin_server(run.user, run.server, launch_options(run, waits=waits))
         except HubUnavailable:
             if await self._began(run):
@@ -87,9 +87,9 @@ class RunStarts:
     async def _forget(self, run: Run) -> None:
         with contextlib.suppress(StoreUnavailable):
             await self._reports.remove(run)
-            await self._store.of(RunNoticeTable).remove(run.user, run.id)
+            await self._store.table(RunNoticeTable).remove(run.user, run.id)
             if run.origin is not None:
-                await self._store.of(RunSearchTable).remove((run.user, run.id))
+                await self._store.table(RunSearchTable).remove((run.user, run.id))
 
     async def _began(self, run: Run) -> bool:
         """Return True if the Hub has begun a start that it did not answer. Raises HubUnavailable if

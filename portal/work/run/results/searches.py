@@ -45,16 +45,16 @@ class RunSearches:
             yield
             return
         try:
-            await self._store.of(RunSearchTable).add_search(_key(run), search)
+            await self._store.table(RunSearchTable).add_search(_key(run), search)
         except Conflict:
-            if await self._store.of(RunSearchTable).get(_key(run)) != search:
+            if await self._store.table(RunSearchTable).get(_key(run)) != search:
                 raise  # else the request comes again (`RunStarts.begin`)
         try:
             yield
         except PortalError:
             with contextlib.suppress(StoreUnavailable):
-                if await self._store.of(RunTable).get(run.user, run.id) is None:
-                    await self._store.of(RunSearchTable).remove(_key(run))
+                if await self._store.table(RunTable).get(run.user, run.id) is None:
+                    await self._store.table(RunSearchTable).remove(_key(run))
             raise
 
     async def ask(self, run: Run, number: int) -> dict[str, ParameterValue]:
@@ -64,7 +64,7 @@ class RunSearches:
         if search is None:
             raise NotFound("This run has no search.")
         key = _key(run)
-        chosen = await self._store.of(RunSearchTable).trial(key, number)
+        chosen = await self._store.table(RunSearchTable).trial(key, number)
         if chosen is None:
             choosing = self._choosing.get((key, number))
             if choosing is None:  # a point that asks again does not wait behind itself
@@ -75,13 +75,13 @@ class RunSearches:
         return search.values(chosen)
 
     async def _choose(self, key: RunKey, number: int, search: Search) -> dict[str, float]:
-        table = self._store.of(RunSearchTable)
+        table = self._store.table(RunSearchTable)
         async with self._turns.turn(key[0]):
             chosen = await table.trial(key, number)  # by a request that was lost meanwhile
             if chosen is not None:
                 return chosen
             before = await table.trials(key)
-            keys = await self._store.of(RunPointTable).keys(*key)
+            keys = await self._store.table(RunPointTable).keys(*key)
             trials = trials_of(search, before, keys)
             loop = asyncio.get_running_loop()
             new = await loop.run_in_executor(self._thread, choose, search, trials, number)
@@ -93,7 +93,7 @@ class RunSearches:
         search = await self._search(run)
         if search is None:
             return None
-        trials = trials_of(search, await self._store.of(RunSearchTable).trials(_key(run)), keys)
+        trials = trials_of(search, await self._store.table(RunSearchTable).trials(_key(run)), keys)
         return SearchItem(
             parameters=tuple(parameter.name for parameter in search.parameters),
             metric=search.metric,
@@ -103,7 +103,7 @@ class RunSearches:
 
     async def _search(self, run: Run) -> Search | None:
         key = _key(run)
-        search = self._searches.get(key) or await self._store.of(RunSearchTable).get(key)
+        search = self._searches.get(key) or await self._store.table(RunSearchTable).get(key)
         if search is not None:
             self._searches[key] = search
             self._searches.move_to_end(key)
