@@ -21,8 +21,7 @@ from .plugins import load
 from .setting import setting
 from .spaces.job_space import JobSpace
 from .spaces.registry import add_spaces
-from .store import TABLES
-from .store.engine.rows import StoreTable
+from .store.engine.rows import TABLES, StoreTable
 
 GROUP = "works"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from traitlets import Float, Integer, Unicode
 from traitlets.config import LoggingConfigurable
@@ -26,7 +26,7 @@ from .courses.live import CourseMessageTable, HelpTable, PresenceTable
 from .courses.starts import CourseReservationTable, CourseStartTable
 from .engine.address import Address
 from .engine.database import Database, ping
-from .engine.rows import StoreTable
+from .engine.rows import FeatureTables
 from .engine.upgrade import HEAD
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
@@ -43,9 +43,6 @@ from .site.series import SeriesTable
 from .site.visits import VisitTable
 
 __all__ = ["HEAD", "Store"]
-
-T = TypeVar("T", bound=StoreTable)
-TABLES: list[type[StoreTable]] = []  # of features (portal/features.py)
 
 
 class Store(LoggingConfigurable):
@@ -105,7 +102,7 @@ class Store(LoggingConfigurable):
             threads=self.threads,
             log=self.log,
         )
-        self._tables = {table: table(self.database) for table in TABLES}
+        self.table = FeatureTables(self.database)
         self.sessions = SessionTable(self.database)
         self.history = HistoryTable(self.database)
         self.series = SeriesTable(self.database)
@@ -136,10 +133,6 @@ class Store(LoggingConfigurable):
         self.presence = PresenceTable(self.database)
         self.course_messages = CourseMessageTable(self.database)
         self.help = HelpTable(self.database)
-
-    def table(self, table: type[T]) -> T:
-        """Return the queries on a feature's table, such as ``RunTable``."""
-        return cast(T, self._tables[table])
 
     @property
     def place(self) -> str:

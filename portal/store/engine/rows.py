@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from sqlalchemy import Column, Executable, Row, Select, Table, select, update
 
@@ -13,6 +13,8 @@ from portal.models import Frozen
 from .database import Database
 from .listing import one_page
 
+TABLES: list[type[StoreTable]] = []  # of features (portal/features.py)
+Queries = TypeVar("Queries", bound="StoreTable")
 T = TypeVar("T", bound=Frozen)
 
 
@@ -37,6 +39,16 @@ class StoreTable:
         return await self._database.run(
             lambda to: to.execute(statement, values).rowcount, write=True
         )
+
+
+class FeatureTables:
+    """Queries on the tables of all features, called with the class of one: ``table(RunTable)``."""
+
+    def __init__(self, database: Database) -> None:
+        self._tables = {table: table(database) for table in TABLES}
+
+    def __call__(self, table: type[Queries]) -> Queries:
+        return cast(Queries, self._tables[table])
 
 
 class ModelTable(StoreTable, Generic[T]):
