@@ -29,7 +29,7 @@ const table = new Table(byId("list"), {
   ...sortInAddress("-created_at", again),
   columns: [
     { head: "Select", paint: (cell, run) => selection.paint(cell, run) },
-    { head: "Name", sort: "name", paint: nameCell, wide: true },
+    { head: "Name", sort: "name", name: "name", paint: nameCell, wide: true },
     { head: "State", name: "points", cell: (run) => [pill(run.state), points(run)], wide: true },
     { head: "Best", paint: (cell, run) => bestCell(cell, bests.get(run.id)?.best) },
     { head: "Environment", sort: "environment", cell: environmentCell },
