@@ -42,7 +42,8 @@ class LaunchPageHandler(SpawnHandler):
         once = taken and (reserved_for(server_name) or self.get_argument("next", ""))
         if once or not hasattr(spawner, "launch_form"):  # another class of the site
             # JupyterHub's own page leads to the server that runs, or to what is to be opened in it.
-            return await super()._get(user_name, server_name, display_name)
+            await super()._get(user_name, server_name, display_name)
+            return
         address, title, problem = str(self.request.uri), "", ""
         if taken:
             server_name, title, problem = await self._another(user)
@@ -64,7 +65,7 @@ class LaunchPageHandler(SpawnHandler):
             url=url_concat(address, {"_xsrf": self.xsrf_token.decode("ascii")}),
             spawner=user.spawner,
         )
-        return await self.finish(page)
+        self.finish(page)
 
     def post(
         self, user_name: str | None = None, server_name: str = "", display_name: str = ""

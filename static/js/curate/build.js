@@ -104,7 +104,7 @@ async function follow() {
   const newer = items.at(-1) ?? null;
   const fresh = JSON.stringify(newer) !== JSON.stringify(version);
   version = newer;
-  fill(byId("stepper"), version ? stepper(version) : null);
+  fill(byId("stepper"), version && last ? stepper(version, last) : null);
   if (fresh && last) show(last);
   if (!version || last?.state !== "passed") return null;
   const mine = await testsOf(version.name, version.number);
