@@ -15,6 +15,7 @@ from portal.setting import setting
 from portal.work.replicas.tables import ReplicaSetTable
 from portal.work.run.tables.curves import RunCurveTable
 from portal.work.run.tables.folders import RunFolderTable
+from portal.work.run.tables.logged import RunLoggedTable
 from portal.work.run.tables.notices import RunNoticeTable
 from portal.work.run.tables.outputs import RunOutputTable
 from portal.work.run.tables.points import RunPointTable
@@ -127,6 +128,7 @@ class Store(LoggingConfigurable):
         self.run_searches = RunSearchTable(self.database)
         self.run_curves = RunCurveTable(self.database)
         self.run_outputs = RunOutputTable(self.database)
+        self.run_logged = RunLoggedTable(self.database)
         self.run_reopenings = RunReopenings(self.database)
         self.run_shares = RunShareTable(self.database)
         self.run_folders = RunFolderTable(self.database)

@@ -14,6 +14,7 @@ from machine import patience
 
 from portal.errors import TooManyRequests
 from portal.models.session.run import Curves, PointState, Run, RunPoint
+from portal.models.session.run_logged import Logged
 from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.store import Store
 from portal.work.run.reports import RunReports
@@ -92,6 +93,8 @@ async def test_the_database_is_bounded_for_a_user(store: Store, tmp_path: Path) 
         for number in range(20):
             output = StoredOutput(attempt=1, at=1.0, output=PointOutput(log=letters(160_000)))
             await store.run_outputs.save(("mallory", id_), number, output)
+            logged = Logged.trusted(images={"plot": CHANCE.randbytes(MIB // 2)})
+            await store.run_logged.save(("mallory", id_), number, 1, logged)
     assert file_size(tmp_path) - before < 8 * 1.3 + 5  # with SQLite's pages, and its log
     points = await store.run_points.of_run("mallory", "7e2f3c1a", range(100))
     assert len(points) == 100, "the states are there in any case"

@@ -55,6 +55,7 @@ from .execution.task import (
 from .frozen import VARIABLE as FROZEN
 from .live.channel import LiveChannel
 from .live.kept_kernel import kept_until
+from .live.logged import LoggedFiles
 from .search.question import ask_parameters, objective_missing
 from .search.repeated import parameters_before
 from .source import injected, parsed
@@ -73,6 +74,8 @@ _SCALARS = 60.0  # seconds for what TensorBoard's files have got last
 _SCALARS_STOPPED = 1.0  # the same after SIGTERM
 _LAST_OUTPUT = 15.0  # seconds for the last output, after the last report
 _LAST_OUTPUT_STOPPED = 3.0
+_LAST_LOGGED = 30.0  # seconds for the last pictures and tables, before the last report
+_LAST_LOGGED_STOPPED = 1.0
 _FACTS = 10.0  # seconds that a point waits for its packages to be listed, after its end
 _AT_THE_END = 90.0  # seconds around the end of the job's time, in which SIGTERM is for that
 
@@ -94,6 +97,7 @@ class PointRun:
         address = Address.from_environ(environ)
         self._service = None if address is None else Service(address, environ)
         self._live: LiveChannel | None = None
+        self._logged: LoggedFiles | None = None
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
         self._reports = Reports(self._service, about, self._progress, self._take_answer)
 
@@ -126,6 +130,7 @@ class PointRun:
             folder = await in_thread(claim_folder, self._task)
             objective = str(point.search["metric"]) if point.search else ""
             self._metrics = Metrics(folder / METRICS, objective)
+            self._logged = LoggedFiles(self._service, about, folder)
             self._tracking = Tracking(folder, folder / METRICS, point.cwd)
             self._resumption = Resumption(self._task, folder)
             manifest = Manifest(folder, self._facts(point))
@@ -188,6 +193,8 @@ class PointRun:
         """Take the answer to a report, in the reports' thread."""
         if self._live is not None:
             self._live.take_answer(answer)
+        if self._logged is not None:
+            self._logged.send()
 
     async def _prepared(self, point: PlannedPoint, folder: Path) -> Any:
         """Return the execution of the point. Raises RunError."""
@@ -305,6 +312,10 @@ class PointRun:
             if problem := await in_thread(lambda: manifest.end(**ended)):
                 print(problem, file=sys.stderr, flush=True)
         report |= self._shown(newest=True)
+        if self._logged is not None:  # before the report: the last one may end the run
+            hurries = self._reason or outcome.exit == RESUMES
+            sent = asyncio.ensure_future(in_thread(self._logged.send))
+            await asyncio.wait({sent}, timeout=_LAST_LOGGED_STOPPED if hurries else _LAST_LOGGED)
         patience = _LAST_STOPPED if self._reason or outcome.exit == RESUMES else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
         stopped = asyncio.ensure_future(self._stopped.wait())

@@ -116,6 +116,7 @@ HARMLESS = {
     "/session/move",
     "/session/points",
     "/session/points/ask",
+    "/session/points/logged",
     "/session/points/output",
     "/session/runs",
     "/session/runs/estimates",

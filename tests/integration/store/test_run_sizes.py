@@ -8,10 +8,12 @@ import pytest
 from sqlalchemy import select
 
 from portal.models.session.run import PointState, RunPoint
+from portal.models.session.run_logged import Logged
 from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.store import Store
 from portal.work.run.tables import sizes
 from portal.work.run.tables.curves import run_curves
+from portal.work.run.tables.logged import run_logged
 from portal.work.run.tables.outputs import run_outputs
 from portal.work.run.tables.points import run_points
 from portal.work.run.tables.sizes import run_sizes
@@ -41,6 +43,7 @@ async def counted(store: Store) -> int:
         (run_points, ("metrics", "parameters", "drift", "message")),
         (run_curves, ("curves",)),
         (run_outputs, ("output",)),
+        (run_logged, ("logged",)),
     ):
         writer = sizes.Sizes(table, *names)
         query = select(table.c.number).where(table.c.user == KEY[0], table.c.run == KEY[1])
@@ -64,6 +67,8 @@ async def test_they_are_exact(store: Store) -> None:
         await store.run_outputs.save(
             KEY, number, StoredOutput(attempt=attempt, at=1, output=output)
         )
+        logged = Logged.trusted(images={"plot": CHANCE.randbytes(CHANCE.choice([10, 8000]))})
+        await store.run_logged.save(KEY, number, attempt, logged)
     assert (await saved(store))[KEY] == await counted(store) > 0
 
 
@@ -80,6 +85,8 @@ async def test_beyond_the_limits_states_are_stored_without_values(
         await store.run_curves.save([(key, number, 1, {"loss": curve, "acc": curve[::-1]})])
         output = StoredOutput(attempt=1, at=1, output=PointOutput(log=words(8000)))
         await store.run_outputs.save(key, number, output)
+        logged = Logged.trusted(images={"plot": CHANCE.randbytes(8000)})
+        await store.run_logged.save(key, number, 1, logged)
     assert sum((await saved(store)).values()) <= 50_000
     numbers = range(20)
     points = await store.run_points.of_run(*KEY, numbers)

@@ -30,6 +30,7 @@ from portal.store.engine.listing import moment
 from portal.store.engine.rows import ModelTable
 
 from .curves import run_curves
+from .logged import run_logged
 from .outputs import run_outputs
 from .runs import RunKey, deleted_runs, runs
 from .searches import run_searches, run_trials
@@ -73,6 +74,7 @@ _OF_RUNS = (
     (run_points, run_points.c.user),
     (run_curves, run_curves.c.user),
     (run_outputs, run_outputs.c.user),
+    (run_logged, run_logged.c.user),
     (run_trials, run_trials.c.user),
     (run_searches, run_searches.c.user),
     (run_shares, run_shares.c.owner),
