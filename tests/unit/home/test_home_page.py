@@ -120,6 +120,12 @@ class Site:
         return await self.client.post(f"environments/{environment}/launch", headers=headers)
 
 
+@pytest.fixture(autouse=True)
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NOW is when the test begins, not when its module was imported."""
+    monkeypatch.setitem(globals(), "NOW", time.time())
+
+
 @pytest.fixture
 async def site(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
