@@ -269,9 +269,13 @@ install_pages() { # before the portal itself, which includes static/vendor
     echo "$needs" >"$place/.from"
     say "pages: fetched after $(($(now) - started)) s"
   fi
-  mkdir -p "$vendor/uplot" "$vendor/inter" 2>/dev/null || fail "cannot create $vendor: make the portal's source writable."
+  mkdir -p "$vendor/uplot" "$vendor/plot" "$vendor/inter" 2>/dev/null || fail "cannot create $vendor: make the portal's source writable."
   for file in dist/uPlot.esm.js dist/uPlot.min.css LICENSE; do
     cp "$place/node_modules/uplot/$file" "$vendor/uplot/"
+  done
+  for package in d3 @observablehq/plot; do
+    cp "$place/node_modules/$package/LICENSE" "$vendor/plot/LICENSE-${package##*/}"
+    cp "$place/node_modules/$package/dist/"*.min.js "$vendor/plot/"
   done
   for file in files/inter-latin-wght-normal.woff2 files/inter-latin-ext-wght-normal.woff2 LICENSE; do
     cp "$place/node_modules/@fontsource-variable/inter/$file" "$vendor/inter/"

@@ -1,7 +1,7 @@
 // An environment's page: search packages, copy the digest, draw the measurements.
 
+import { copies } from "./copy.js";
 import { byId, setText } from "./dom.js";
-import { tell } from "./dialog.js";
 import { stars } from "./favourites.js";
 import { drawMeasured } from "./measured.js";
 import { count } from "./words.js";
@@ -23,17 +23,8 @@ if (search) {
   });
 }
 
-// Browsers allow pages to copy only over TLS or from localhost.
 const copy = byId("copy-digest");
-if (copy && navigator.clipboard) {
-  copy.hidden = false;
-  copy.addEventListener("click", () =>
-    tell(async () => {
-      await navigator.clipboard.writeText(copy.dataset.text);
-      return "Digest copied.";
-    }),
-  );
-}
+if (copy) copies(copy, copy.dataset.text, "Digest copied.");
 
 const data = byId("measured-data");
 if (data) drawMeasured(byId("measured-plot"), JSON.parse(data.textContent));

@@ -8,6 +8,8 @@ interface Element {
 }
 interface Window {
   portalFinder: any;
+  Plot: any;
+  define: any;
 }
 interface MapConstructor {
   groupBy<K, V>(items: Iterable<V>, keyOf: (item: V) => K): Map<K, V[]>;
@@ -16,3 +18,5 @@ declare module "*/uPlot.esm.js" {
   const uPlot: any;
   export default uPlot;
 }
+declare module "*/d3.min.js";
+declare module "*/plot.umd.min.js";

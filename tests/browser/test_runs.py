@@ -27,7 +27,11 @@ expect = playwright.expect
 LONG = 600_000  # milliseconds: all points run, on a busy machine
 CELLS = [
     ("lr = 1", ["parameters"]),
-    ("import os, time\nfrom portal_metrics import log\nlog(loss=(lr - 7) ** 2)", []),
+    (
+        "import os, time\nfrom portal_metrics import log, log_table\nlog(loss=(lr - 7) ** 2)\n"
+        "log_table('result', [['rate', 'loss'], [lr, (lr - 7) ** 2]])",
+        [],
+    ),
     (
         "if not os.path.exists('fixed'):\n"
         "    assert lr != 3, 'this rate diverges'\n"
@@ -120,6 +124,7 @@ def test_from_a_notebook_to_a_colleagues_repetition(demo: Any, ada: Person, page
     expect(best).to_contain_text("Point 6 with loss 0")
     best.get_by_role("button").click()
     panel = page.get_by_role("region", name="Point 6", exact=True)
+    expect(panel.get_by_role("table")).to_have_text("rateloss70")
     address = panel.get_by_role("link", name="Open in JupyterLab").get_attribute("href")
     lab = page.context.new_page()
     lab.goto(f"{demo.url}{address}")
@@ -169,6 +174,7 @@ def test_a_chain_is_repeated_each_night(demo: Any, ada: Person, page: Any) -> No
     expect(run.get_by_role("link", name="prepare", exact=True)).to_be_visible()
     best = page.locator("#best")
     expect(best).to_contain_text("Point 0 with prepared 1")
+    page.get_by_role("button", name="More actions for report").click()
     page.get_by_role("button", name="Repeat on a schedule…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Time of day")).to_have_value("02:00")

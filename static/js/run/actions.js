@@ -1,5 +1,5 @@
-// Buttons of a run's page. A module adds its own: actions.push((run, refresh) => element or null);
-// `refresh()` reads the run again, soon. Stopping and deleting are here.
+// Buttons of a run's page, the main one first. A module adds its own: actions.push((run, refresh) => element or
+// null); `refresh()` reads the run again, soon. Stopping and deleting are here.
 
 import { call, facts } from "../api.js";
 import { ask, perform } from "../dialog.js";
@@ -17,7 +17,13 @@ actions.push((run, refresh) =>
   run.ended_at === null && run.mine ? actionButton("Stop run", () => stop(run, refresh), "btn-outline-danger portal-danger") : null,
 );
 
-actions.push((run) => (run.ended_at === null || !run.mine ? null : menu(run.name, actionButton("Delete run", () => remove(run), "portal-danger"))));
+// The first action that a run has; the others are in a menu, Delete last.
+export function actionBar(run, refresh) {
+  const [main, ...others] = actions.map((action) => action(run, refresh)).filter((button) => button !== null);
+  if (main && !main.matches(".portal-danger")) main.classList.replace("btn-outline-contrast", "btn-jupyter");
+  const last = run.ended_at === null || !run.mine ? null : actionButton("Delete run", () => remove(run), "portal-danger");
+  return [main, menu(run.name, ...others, last)];
+}
 
 async function remove(run) {
   const sure = await ask({

@@ -1,10 +1,12 @@
 // Axes of parallel coordinates: where a value stands between the bottom (0) and the top (1).
 
+import { measured } from "./view.js";
+
 const CATEGORIES = 24; // texts that stand apart on one axis
 const WIDE = 100; // a positive axis with a wider ratio is logarithmic
 
 // An axis for `values` (numbers, texts, booleans, null): {name, at(value) => 0…1 or null, ticks: [[0…1,
-// words]], numbers}. `numbers`: it may be limited by a minimum and a maximum.
+// words]], numbers}. `numbers`: it may be limited by a minimum and a maximum, and has `values`, in their order.
 export function axis(name, values) {
   const known = values.filter((value) => value !== null && value !== undefined);
   return known.every((value) => typeof value === "number") && known.length ? numeric(name, known) : categories(name, known);
@@ -20,7 +22,8 @@ function numeric(name, known) {
   const at = (value) => (typeof value === "number" ? (to === from ? 0.5 : (scale(value) - from) / (to - from)) : null);
   const middle = back((from + to) / 2);
   const marks = to === from ? [least] : [least, middle, most];
-  return { name, numbers: true, log, at, value: (share) => back(from + share * (to - from)), ticks: marks.map((mark) => [at(mark), short(mark)]) };
+  const values = [...new Set(known)].sort((a, b) => a - b);
+  return { name, numbers: true, log, at, values, value: (share) => back(from + share * (to - from)), ticks: marks.map((mark) => [at(mark), short(mark)]) };
 }
 
 function categories(name, known) {
@@ -44,6 +47,6 @@ export function axesOf({ parameters, metrics, items }, most, metric) {
     names.map((name, index) => axis(name, items.map((item) => item[kind][index]))).map((made, index) => ({ ...made, kind, index }));
   const varied = made(parameters, "parameters").filter((each) => each.numbers ? each.ticks.length > 1 : each.texts.length > 1);
   const chosen = (varied.length ? varied : made(parameters, "parameters")).slice(0, most);
-  const measured = made(metrics, "metrics").filter((each) => each.ticks.length > 1).filter((each, at) => at < most || each.name === metric);
-  return [...chosen, ...measured];
+  const measuredAxes = made(metrics, "metrics").filter(({ name }) => measured([name]).length).filter((each) => each.ticks.length > 1).filter((each, at) => at < most || each.name === metric);
+  return [...chosen, ...measuredAxes];
 }

@@ -1,11 +1,16 @@
-// The metric that counts, and the point that is best by it. Both choices are kept in the page's address.
+// The metric that counts, and the point that is best by it, with the curves of the best points. Both choices are
+// kept in the page's address, and the direction of each metric for the user.
 
-import { byId, el, fill } from "../dom.js";
+import { call } from "../api.js";
+import { copies } from "../copy.js";
+import { byId, el, fill, setText } from "../dom.js";
 import { keepInAddress } from "../filters.js";
-import { metric as number, value } from "./view.js";
+import { goalOf, keepGoal } from "./goals.js";
+import { Lines } from "./lines.js";
+import { differing, inWords, measured, metric as number, value } from "./view.js";
 
-// Metrics of which more is better, by their usual names; of all others less is.
-const HIGHER = /acc|auc|f1|score|precision|recall|reward|return|iou|dice|bleu|rouge|psnr|ssim|r2|throughput|per_s|speed/i;
+const CURVES = 10; // of the best points
+const HEIGHT = 190;
 
 export class Best {
   // `onChange()` after each choice; `open(number)` shows a point.
@@ -25,9 +30,12 @@ export class Best {
     });
     this.goals.addEventListener("change", () => {
       this.goal = this.goals.value;
+      keepGoal(this.metric, this.goal);
       this.#keep();
       onChange();
     });
+    this.plot = new Lines(byId("best-plot"), { title: "", height: HEIGHT, onOpen: (line) => open(Number(line.key)) });
+    copies(byId("copy-metrics"), byId("metrics-code").textContent, "Copied.");
   }
 
   // The chosen metric, "" while there is none.
@@ -36,27 +44,36 @@ export class Best {
   }
 
   get lowest() {
-    return (this.goal || usual(this.metric)) === "lowest";
+    const searched = this.search?.metric === this.metric ? { minimize: "lowest", maximize: "highest" }[this.search.direction] : "";
+    return (this.goal || searched || goalOf(this.metric)) === "lowest";
   }
 
   // Offers the run's metrics. Returns whether the best point of another one must be read first.
   offer(run) {
     const before = this.metric;
-    const names = run.metrics.join("\n");
+    this.search = run.search;
+    const offered = measured(run.metrics);
+    const names = offered.join("\n");
     if (names !== this.names) {
       this.names = names;
-      fill(this.metrics, run.metrics.map((name) => el("option", { value: name }, name)));
-      const preferred = run.metrics.includes(this.wanted) ? this.wanted : run.metrics.find((name) => /loss|acc/i.test(name)) ?? run.metrics.find((name) => !["step", "epoch"].includes(name));
-      this.metrics.value = preferred ?? run.metrics[0] ?? "";
+      fill(this.metrics, offered.map((name) => el("option", { value: name }, name)));
+      const preferred = [this.wanted, run.search?.metric].find((name) => offered.includes(name));
+      this.metrics.value = preferred ?? offered.find((name) => /loss|acc/i.test(name)) ?? offered[0] ?? "";
     }
-    byId("best-part").hidden = !run.metrics.length;
+    byId("best-part").hidden = !offered.length;
+    byId("no-metrics").hidden = offered.length > 0;
     this.goals.value = this.lowest ? "lowest" : "highest";
     return this.metric !== before;
   }
 
-  // Names the best point of a run that was read with this metric.
+  // The best point of a run that was read with this metric; null: there is none.
+  of(run) {
+    return this.lowest ? run.lowest : run.highest;
+  }
+
+  // Names the best point.
   show(run) {
-    const best = this.lowest ? run.lowest : run.highest;
+    const best = this.of(run);
     const key = JSON.stringify(best);
     if (key === this.shown) return; // the button keeps the focus
     this.shown = key;
@@ -67,11 +84,31 @@ export class Best {
     const names = Object.keys(best.parameters).sort();
     fill(
       this.place,
-      el("strong", {}, "Best: "),
       el("button.point-open", { type: "button", onclick: () => this.open(best.number) }, `Point ${best.number}`),
-      el("span", {}, ` with ${this.metric} `, number(best.value)),
-      names.length ? parameters(best, names) : null,
+      el("span", {}, ` with ${this.metric} `, el("strong", {}, number(best.value))),
+      names.map((name) => el("span", {}, ` · ${name} `, el("strong", {}, value(best.parameters[name])))),
     );
+  }
+
+  // Draws the curves of the best points; if none has a curve, the value of each point.
+  async draw(run) {
+    const { metric, lowest } = this;
+    if (!metric) return;
+    const path = /** @type {const} */ (`runs/${encodeURIComponent(run.id)}`);
+    const owner = run.mine ? undefined : run.user;
+    const curves = await call(`${path}/curves`, { query: { owner, curve: metric, sort: lowest ? "metric" : "-metric", metric, limit: CURVES } });
+    const best = this.of(run)?.number;
+    let lines = curvesOf(curves.items, best);
+    const drawn = lines.some(({ pairs }) => pairs.length > 1);
+    if (!drawn) {
+      const { metrics, items } = await call(`${path}/values`, { query: { owner } });
+      const at = metrics.indexOf(metric);
+      const valued = items.filter((item) => item.metrics[at] !== null).map((item) => [item.number, item.metrics[at]]);
+      lines = [{ key: "", name: "Points", pairs: valued, dots: true }, { key: String(best), name: `Point ${best}`, pairs: valued.filter(([one]) => one === best), dots: true, best: true }];
+    }
+    if (metric !== this.metric || lowest !== this.lowest) return; // another one was chosen meanwhile
+    setText(byId("best-words"), drawn ? (lines.length > 1 ? `the curves of the best ${lines.length}` : "its curve") : "among all points");
+    await this.plot.show(lines, { title: `Best by ${metric}`, axis: drawn ? "step" : "point" });
   }
 
   #keep() {
@@ -80,7 +117,8 @@ export class Best {
   }
 }
 
-const usual = (name) => (HIGHER.test(name) && !/err|loss/i.test(name) ? "highest" : "lowest");
-
-const parameters = (best, names) =>
-  el("span", {}, names.flatMap((name) => [` · ${name} `, el("strong", {}, value(best.parameters[name]))]));
+// Lines of a plot, from the API's curves of points: named by the parameters that differ.
+export function curvesOf(items, best) {
+  const names = differing(items.map(({ parameters }) => parameters));
+  return items.map(({ number, pairs, parameters }) => ({ key: String(number), name: `Point ${number}`, about: inWords(parameters, names), pairs, best: number === best }));
+}

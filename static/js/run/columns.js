@@ -3,30 +3,36 @@
 import { now } from "../api.js";
 import { el, hidden } from "../dom.js";
 import { pill } from "../status.js";
-import { metric, seconds, value } from "./view.js";
+import { measured, metric, seconds, value } from "./view.js";
 
-export const MOST = 8; // columns of metrics, and of parameters
+export const MOST = 8; // columns of metrics, and of parameters, that are shown unless chosen otherwise
 const METRIC = "metric:"; // before a name, in the order of the table
 const PARAMETER = "parameter:";
 
-// The columns for these names. `open(number)` shows a point's details.
+// All columns for these names, each with an `id`; `usual`: it is shown unless the user chose otherwise.
+// `open(number)` shows a point's details.
 export function columns(parameters, metrics, open) {
+  const named = (names, kind, cell) => names.map((name, at) => ({ id: `${kind}${name}`, usual: at < MOST, head: name, sort: `${kind}${name}`, number: true, cell: (point) => cell(point, name) }));
   return [
-    { head: "Point", sort: "number", number: true, paint: (cell, point) => number(cell, point, open) },
-    { head: "State", sort: "state", cell: (point) => pill(point.state) },
-    { head: "Cell", sort: "cell", cell: (point) => (point.cell ? `${point.cell} of ${point.cells ?? "?"}` : "") },
-    ...parameters.slice(0, MOST).map((name) => ({ head: name, sort: `${PARAMETER}${name}`, number: true, cell: (point) => value(point.parameters[name]) })),
-    ...metrics.slice(0, MOST).map((name) => ({ head: name, sort: `${METRIC}${name}`, number: true, cell: (point) => metric(point.metrics[name]) })),
-    { head: "Time", sort: "seconds", number: true, cell: (point) => seconds(point, now()) },
-    { head: "Job", cell: (point) => point.job },
-    { head: "Message", wide: true, cell: (point) => el("span.point-message", {}, point.message) },
+    { id: "number", usual: true, head: "Point", sort: "number", number: true, paint: (cell, point) => number(cell, point, open) },
+    { id: "state", usual: true, head: "State", sort: "state", cell: (point) => pill(point.state) },
+    { id: "cell", usual: true, head: "Cell", sort: "cell", cell: (point) => (point.cell ? `${point.cell} of ${point.cells ?? "?"}` : "") },
+    ...named(parameters, PARAMETER, (point, name) => value(point.parameters[name])),
+    ...named(measured(metrics), METRIC, (point, name) => metric(point.metrics[name])),
+    { id: "time", usual: true, head: "Time", sort: "seconds", number: true, cell: (point) => seconds(point, now()) },
+    { id: "job", usual: true, head: "Job", cell: (point) => point.job },
+    { id: "message", usual: true, head: "Message", wide: true, cell: (point) => el("span.point-message", {}, point.message) },
   ];
 }
 
-// The button stays the same element while the table is updated: it may have the focus.
+// The button stays the same element while the table is updated: it may have the focus. The best point's row is marked.
 function number(cell, point, open) {
-  if (cell.firstChild) return;
-  cell.append(el("button.point-open", { type: "button", onclick: () => open(point.number) }, hidden("Point "), String(point.number)));
+  if (!cell.firstChild) {
+    const button = el("button.point-open", { type: "button", onclick: () => open(point.number) }, hidden("Point "), String(point.number));
+    cell.append(el("span.point-best", { hidden: true }, "best"), " ", button);
+  }
+  cell.firstChild.hidden = !point.best;
+  cell.parentElement.classList.toggle("row-best", point.best);
 }
 
 // The query of a table's order, such as "-metric:loss".

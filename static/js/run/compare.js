@@ -1,16 +1,20 @@
-// Comparison of two to four runs, whose ids are in the page's address.
+// Comparison of two to four runs, whose ids are in the page's address, as is the metric.
 
 import { call } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
-import { Lines } from "./lines.js";
+import { keepInAddress } from "../filters.js";
+import { curvesOf } from "./best.js";
+import { goalOf, keepGoal } from "./goals.js";
+import { Lines, sample } from "./lines.js";
 import { Picker } from "./picker.js";
-import { countWords, metric, runPage, value } from "./view.js";
+import { countWords, inWords, measured, metric, runPage, textOf } from "./view.js";
 import { pill } from "../status.js";
 import { count, exactly } from "../words.js";
 
-const STEPS = ["step", "epoch"]; // no metrics to be best by
 const POINTS = 10; // of each run, in the plot
-const query = Object.fromEntries([...new URLSearchParams(window.location.search)].filter(([name, id]) => "abcd".includes(name) && id));
+const HEIGHT = 280;
+const given = new URLSearchParams(window.location.search);
+const query = Object.fromEntries([...given].filter(([name, id]) => "abcd".includes(name) && id));
 const metrics = byId("compare-metric");
 const goals = byId("compare-goal");
 const address = (run, number = null) => {
@@ -25,16 +29,17 @@ async function load() {
   if (!query.a || !query.b) throw new Error("Choose two to four runs in the list of your runs.");
   comparison = await call("run-comparison", { query });
   document.title = document.title.replace(/^[^–]*/, `${comparison.runs.map((run) => run.name).join(", ")} `);
+  const names = measured(comparison.metrics.map(({ name }) => name));
+  fill(metrics, names.map((name) => el("option", { value: name }, name)));
+  metrics.value = names.find((name) => name === given.get("metric")) ?? names.find((name) => /loss/i.test(name)) ?? names[0] ?? "";
   fill(byId("comparison"), ...tables());
-  fill(metrics, comparison.metrics.map(({ name }) => el("option", { value: name }, name)));
-  const loss = comparison.metrics.find(({ name }) => /loss/i.test(name)) ?? comparison.metrics.find(({ name }) => !STEPS.includes(name));
-  if (loss) metrics.value = loss.name;
-  byId("curves-part").hidden = !comparison.metrics.length;
-  if (comparison.metrics.length) await curves();
+  byId("curves-part").hidden = !names.length;
+  if (names.length) await curves();
 }
 
 function tables() {
-  const { runs, facts: differing, parameters, metrics: best } = comparison;
+  const { runs, facts: differing, parameters, metrics: all } = comparison;
+  const best = all.filter(({ name }) => measured([name]).length);
   const differences = [
     ...differing.map(({ name, values }) => [name.replace("_", " "), values.map((text) => text || "–")]),
     ...parameters.map(({ name, values }) => [name, values.map((given) => list(given))]),
@@ -53,10 +58,7 @@ function tables() {
       ? table(
           "Best points",
           "Best points",
-          best.filter(({ name }) => !STEPS.includes(name)).flatMap(({ name, lowest, highest }) => [
-            [`${name}, lowest`, lowest.map(point)],
-            [`${name}, highest`, highest.map(point)],
-          ]),
+          best.map((each) => [`${each.name}, ${goalOf(each.name)}`, each[goalOf(each.name)].map(point)]),
         )
       : null,
   ];
@@ -65,13 +67,11 @@ function tables() {
 // A point's value, with a link to it and its parameters.
 function point(best, at) {
   if (!best) return "–";
-  const words = Object.keys(best.parameters).sort().map((name) => `${name} ${said(best.parameters[name])}`).join(", ");
+  const words = inWords(best.parameters);
   return el("span", {}, el("strong", {}, metric(best.value)), " ", el("a", { href: address(comparison.runs[at], best.number) }, `point ${best.number}`), words ? el("span.portal-quiet.compare-parameters", {}, words) : null);
 }
 
-const said = (given) => (given === null ? "none" : typeof given === "object" ? "" : textOf(value(given)));
-const textOf = (shown) => (typeof shown === "string" ? shown : shown.textContent);
-const list = (given) => (given.length ? `${given.map(said).join(", ")}${given.length === 20 ? ", …" : ""}` : "–");
+const list = (given) => (given.length ? `${given.map(textOf).join(", ")}${given.length === 20 ? ", …" : ""}` : "–");
 
 function table(title, label, rows) {
   const id = `compare-${label.toLowerCase().replace(" ", "-")}`;
@@ -96,14 +96,16 @@ function table(title, label, rows) {
 async function curves() {
   const { runs } = comparison;
   const chosen = metrics.value;
+  goals.value = goalOf(chosen);
+  const sort = goals.value === "lowest" ? "metric" : "-metric";
   const pages = await Promise.all(
     runs.map((run) =>
-      call(`runs/${encodeURIComponent(run.id)}/curves`, { query: { owner: run.user, curve: chosen, sort: goals.value, metric: chosen, limit: POINTS } }),
+      call(`runs/${encodeURIComponent(run.id)}/curves`, { query: { owner: run.user, curve: chosen, sort, metric: chosen, limit: POINTS } }),
     ),
   );
   if (metrics.value !== chosen) return; // another one was chosen meanwhile
   const lines = pages.flatMap((page, kind) =>
-    page.items.map(({ number, pairs }) => ({ key: `${kind} ${number}`, name: `${runs[kind].name}, point ${number}`, pairs, kind })),
+    curvesOf(page.items, page.items[0]?.number).map((line) => ({ ...line, key: `${kind} ${line.key}`, name: `${runs[kind].name}, point ${line.key}`, kind })),
   );
   const open = (key) => {
     const [kind, number] = key.split(" ");
@@ -112,11 +114,11 @@ async function curves() {
   if (!plot) {
     const place = el("div");
     byId("curves").append(place);
-    plot = new Lines(place, { title: chosen, onPoint: (line, words) => picker.show(line.key, words), onOpen: (line) => open(line.key) });
+    plot = new Lines(place, { title: chosen, height: HEIGHT, onPoint: (line, words) => picker.show(line.key, words), onOpen: (line) => open(line.key) });
     picker = new Picker(byId("curves"), { id: "compare-point", label: "Highlight", onPick: (key) => picker.show(key, plot.highlight(key)), onOpen: open });
   }
   setText(byId("curves-words"), count(lines.length, "point"));
-  fill(byId("curves-legend"), runs.map(({ name }, kind) => el("span", {}, el(`span.compare-sample.compare-${kind}`, { "aria-hidden": "true" }), name)));
+  fill(byId("curves-legend"), runs.map(({ name }, kind) => el("span", {}, sample({ kind }), name)));
   await plot.show(lines, { title: chosen });
   picker.offer(lines);
 }
@@ -125,7 +127,15 @@ const failed = (error) => {
   byId("comparison").removeAttribute("aria-busy");
   showTrouble(error);
 };
-for (const field of [metrics, goals]) field.addEventListener("change", () => curves().catch(failed));
+metrics.addEventListener("change", () => {
+  keepInAddress({ metric: metrics.value });
+  curves().catch(failed);
+});
+goals.addEventListener("change", () => {
+  keepGoal(metrics.value, goals.value);
+  fill(byId("comparison"), ...tables());
+  curves().catch(failed);
+});
 load()
   .then(() => byId("comparison").removeAttribute("aria-busy"))
   .catch(failed);

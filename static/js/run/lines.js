@@ -1,5 +1,5 @@
-// A plot of many lines over steps, with uPlot. One line can be highlighted: by the pointer, or by the
-// picker's list.
+// A plot of many lines over steps, with uPlot. One line can be highlighted: by the pointer, which also shows its
+// value, or by a list beside the plot.
 
 import { el, empty } from "../dom.js";
 import { metric } from "./view.js";
@@ -9,35 +9,43 @@ const library = import("../../vendor/uplot/uPlot.esm.js").then((module) => modul
 const HEIGHT = 360;
 const NEAR = 30; // pixels
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+const BORDERS = ["solid", "dashed", "dotted", "double"]; // as the dashes, in a legend
+const WHOLE = Array.from({ length: 12 }, (_, zeros) => [1, 2, 5].map((digit) => digit * 10 ** zeros)).flat();
 
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const dark = () => document.documentElement.dataset.bsTheme === "dark";
-const hue = (at) => `hsl(${Math.round((at * 137.5) % 360)} 65% ${dark() ? 68 : 38}%)`; // neighbours differ
+const hue = (at) => `hsl(${Math.round((at * 137.5) % 360)} 65% ${variable("--line-light")})`; // neighbours differ
+const dash = (line, at) => (line.kind === undefined ? Math.floor(at / 12) % 4 : line.kind % 4);
 
 export class Lines {
-  // `onPoint(line, words)`: the pointer is at a line, or at none (null); `onOpen(line)`: it was clicked.
-  constructor(place, { title, onPoint, onOpen }) {
+  // `onPoint(line, words)`: the pointer is at a line; `onOpen(line)`: it was clicked.
+  constructor(place, { title, onPoint = (_line, _words) => {}, onOpen, height = HEIGHT }) {
     this.place = place;
-    this.title = title;
     this.onPoint = onPoint;
     this.onOpen = onOpen;
+    this.height = height;
     this.lines = [];
-    this.log = false;
+    this.look = { title, axis: "step", log: false, logSteps: false, smooth: 0 };
     this.at = null; // the highlighted line
     this.same = ""; // what is drawn
     this.library = null;
+    this.tip = el("div.plot-tip", { "aria-hidden": "true", hidden: true });
     place.classList.add("plot", "plot-lines");
+    place.style.minHeight = `${height}px`; // what is below does not jump
     new MutationObserver(() => this.#draw()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
     new ResizeObserver(() => this.#fit()).observe(place);
   }
 
-  // `lines`: {key, name, pairs, kind} each, pairs of a step and a value; lines of a kind, a number, look
-  // alike (undefined: each line has a look of its own).
-  async show(lines, { title = this.title, log = this.log } = {}) {
+  // `lines`: {key, name, about, pairs, kind, best, dots} each, pairs of a step and a value; lines of a kind, a
+  // number, look alike (undefined: each line has a look of its own); `about` follows the name at the pointer. `look`:
+  // {title, axis, log, logSteps, smooth}, of which those that are left out stay as they were.
+  async show(lines, look = {}) {
     this.library ??= await library;
-    const same = JSON.stringify([lines, title, log]);
+    const wanted = { ...this.look, ...look };
+    const same = JSON.stringify([lines, wanted]);
     if (same === this.same) return;
-    Object.assign(this, { same, lines, title, log });
+    // What is drawn last is above the others, in the colour of its place.
+    const placed = lines.map((line, place) => ({ ...line, place }));
+    Object.assign(this, { same, look: wanted, lines: [...placed.filter(({ best }) => !best), ...placed.filter(({ best }) => best)], at: null });
     this.#draw();
   }
 
@@ -52,73 +60,112 @@ export class Lines {
   #words(at, index = null) {
     const { name, pairs } = this.lines[at];
     const [step, value] = (index === null ? undefined : pairs.find((pair) => pair[0] === index)) ?? pairs.at(-1);
-    return `${name}: ${said(value)} at step ${said(step)}`;
+    return `${name}: ${said(value)} at ${this.look.axis} ${said(step)}`;
   }
 
   #fit() {
-    if (this.plot && this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: HEIGHT });
+    if (this.plot && this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: this.height });
   }
 
   #draw() {
     this.plot?.destroy();
     this.plot = null;
-    const drawn = this.lines.map((line) => ordered(line.pairs, this.log));
+    const { axis, log, logSteps } = this.look;
+    const drawn = this.lines.map((line) => ordered(line.pairs, this.look));
     if (!drawn.some(([steps]) => steps.length)) {
-      this.place.replaceChildren(empty(this.log && this.lines.length ? "No value is greater than 0." : "Nothing has been reported yet."));
+      this.place.replaceChildren(empty((log || logSteps) && this.lines.length ? "No value is greater than 0." : "Nothing has been reported yet."));
       return;
     }
     this.place.replaceChildren();
     const data = this.library.join(drawn);
-    const axis = { stroke: variable("--bs-body-color"), grid: { stroke: variable("--bs-border-color-translucent"), width: 1 }, font: `12px ${variable("--portal-font")}` };
+    const line = { stroke: variable("--bs-body-color"), grid: { stroke: variable("--bs-border-color-translucent"), width: 1 }, font: `12px ${variable("--portal-font")}` };
+    const whole = data[0].every(Number.isInteger);
+    const numbers = (_, ticks) => ticks.map((tick) => (tick === null ? "" : said(tick)));
     const options = {
       width: this.place.clientWidth || 300,
-      height: HEIGHT,
+      height: this.height,
       cursor: { focus: { prox: NEAR }, drag: { x: true, y: false } },
       focus: { alpha: this.lines.length > 8 ? 0.2 : 0.45 },
       legend: { show: false },
-      scales: { x: { time: false }, y: this.log ? { distr: 3 } : {} },
+      scales: { x: { time: false, ...(logSteps ? { distr: 3 } : {}) }, y: log ? { distr: 3 } : {} },
       axes: [
-        { ...axis, label: "step", labelSize: 20, labelFont: axis.font },
-        { ...axis, size: 70, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : said(tick))) },
+        { ...line, size: 30, label: axis, labelSize: 20, labelFont: line.font, values: numbers, ...(whole && !logSteps ? { incrs: WHOLE } : {}) },
+        { ...line, size: 70, values: numbers },
       ],
-      series: [
-        {},
-        ...this.lines.map((line, at) => ({
-          label: line.name,
-          stroke: line.kind === undefined ? hue(at) : variable(`--run-${line.kind % 4}`),
-          dash: DASHES[line.kind === undefined ? Math.floor(at / 12) % 4 : line.kind % 4],
-          width: 1.6,
-          spanGaps: true,
-          points: { show: line.pairs.length === 1 },
-        })),
-      ],
-      hooks: { setSeries: [(plot, at) => this.#pointed(plot, at)] },
+      series: [{}, ...this.lines.map((one) => this.#series(one))],
+      hooks: { setSeries: [(plot, at) => this.#pointed(plot, at)], setCursor: [(plot) => this.#tell(plot)] },
     };
     this.plot = new this.library(options, data, this.place);
-    this.plot.over.addEventListener("click", () => this.at !== null && this.onOpen(this.lines[this.at]));
+    this.plot.over.append(this.tip);
+    this.plot.over.addEventListener("click", () => this.at !== null && this.lines[this.at].key && this.onOpen(this.lines[this.at]));
     const canvas = this.place.querySelector("canvas");
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", this.#label());
   }
 
+  #series(line) {
+    const stroke = line.kind === undefined ? hue(line.place) : variable(`--run-${line.kind % 4}`);
+    return {
+      label: line.name,
+      stroke,
+      dash: DASHES[dash(line, line.place)],
+      width: line.best ? 3.5 : 1.6,
+      spanGaps: true,
+      ...(line.dots ? { paths: () => null, points: { show: true, size: line.best ? 13 : 7, fill: stroke } } : { points: { show: line.pairs.length === 1 } }),
+    };
+  }
+
   #pointed(plot, at) {
     if (plot.cursor.left === undefined || plot.cursor.left < 0) return; // it was chosen in the list
     this.at = at ? at - 1 : null;
-    const step = plot.cursor.idx === null ? null : plot.data[0][plot.cursor.idx];
-    if (at) this.onPoint(this.lines[at - 1], this.#words(at - 1, step));
+    if (at) this.onPoint(this.lines[at - 1], this.#words(at - 1, this.#step(plot)));
+  }
+
+  #step = (plot) => (plot.cursor.idx === null || plot.cursor.idx === undefined ? null : plot.data[0][plot.cursor.idx]);
+
+  // The value at the pointer, beside it.
+  #tell(plot) {
+    const { left, top } = plot.cursor;
+    this.tip.hidden = this.at === null || left < 0;
+    if (this.tip.hidden) return;
+    const { about } = this.lines[this.at];
+    this.tip.replaceChildren(el("strong", {}, this.#words(this.at, this.#step(plot))), about ? el("div", {}, about) : "");
+    const room = plot.over.clientWidth - this.tip.offsetWidth;
+    this.tip.style.left = `${Math.max(0, Math.min(left + 14, room))}px`;
+    this.tip.style.top = `${Math.max(0, top - this.tip.offsetHeight - 10)}px`;
   }
 
   #label() {
+    const { title } = this.look;
     const ends = this.lines.filter((line) => line.pairs.length).map((line) => line.pairs.at(-1)[1]);
-    return `${this.title}: ${ends.length} lines. Last values from ${said(Math.min(...ends))} to ${said(Math.max(...ends))}. The table has the newest value of each point.`;
+    const values = this.lines.some((line) => line.dots) ? "values" : "lines";
+    return `${title}: ${values === "values" ? this.lines[0].pairs.length : ends.length} ${values}. Last values from ${said(Math.min(...ends))} to ${said(Math.max(...ends))}. The table has the newest value of each point.`;
   }
+}
+
+// How a line looks, for a legend.
+export function sample(line, at = 0) {
+  const made = el(`span.compare-sample${line.kind === undefined ? "" : `.compare-${line.kind % 4}`}`, { "aria-hidden": "true" });
+  if (line.kind !== undefined) return made;
+  made.style.borderTopStyle = BORDERS[dash(line, at)];
+  made.style.setProperty("--hue", String(Math.round((at * 137.5) % 360)));
+  made.classList.add("plot-sample");
+  return made;
 }
 
 const said = (value) => String(metric(value));
 
-// Steps in ascending order, each once, with their values; a logarithm needs values above 0.
-function ordered(pairs, log) {
-  const values = new Map(pairs.filter(([, value]) => !log || value > 0));
+// Steps in ascending order, each once, with their values; a logarithm needs values above 0. Smoothed as
+// TensorBoard does it: a value is the mean of all up to it, whose weights fall by the factor `smooth` a step.
+function ordered(pairs, { log, logSteps, smooth }) {
+  const values = new Map(pairs.filter(([step, value]) => (!log || value > 0) && (!logSteps || step > 0)));
   const steps = [...values.keys()].sort((a, b) => a - b);
-  return [steps, steps.map((step) => values.get(step))];
+  let sum = 0;
+  let weights = 0;
+  const means = steps.map((step) => {
+    sum = smooth * sum + values.get(step);
+    weights = smooth * weights + 1;
+    return sum / weights;
+  });
+  return [steps, means];
 }

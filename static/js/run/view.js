@@ -56,4 +56,17 @@ export function value(given) {
   return typeof given === "number" ? metric(given) : String(given);
 }
 
+// "lr 0.0123457, opt adam": the values of these parameters.
+export const inWords = (parameters, names = Object.keys(parameters).sort()) => names.map((name) => `${name} ${textOf(parameters[name])}`).join(", ");
+export const textOf = (given) => (given === undefined || given === null ? "none" : typeof given === "number" ? metric(given) : String(given));
+
+// The names of the parameters of which those points that have one do not all have the same value.
+export function differing(points) {
+  const names = [...new Set(points.flatMap((parameters) => Object.keys(parameters)))].sort();
+  return names.filter((name) => new Set(points.filter((parameters) => name in parameters).map((parameters) => JSON.stringify(parameters[name]))).size > 1);
+}
+
+const STEPS = ["step", "epoch"]; // how far a point has come: no metrics
+export const measured = (metrics) => metrics.filter((name) => !STEPS.includes(name));
+
 export const pointWords = (run) => `${count(run.points, "point")}, at most ${run.at_once.toLocaleString("en")} at once`;

@@ -29,16 +29,27 @@ export class Views {
     for (const name of Object.keys(this.views)) byId(`view-${name}`).hidden = name !== this.name;
   }
 
-  // Updates the shown view, but not more often than it wants, unless something else was chosen.
+  // Updates the shown view, but not more often than it wants.
   async update(run, chosen) {
     const view = this.views[this.name];
     if (!view) return;
-    this.made[this.name] ??= { view: view.make(byId(`view-${this.name}`)), at: -Infinity, chosen: "" };
-    const made = this.made[this.name];
-    const choice = JSON.stringify([chosen, run.ended_at]);
-    if (made.chosen === choice && performance.now() - made.at < view.every) return;
-    made.at = performance.now();
-    made.chosen = choice;
-    await made.view.update(run, chosen);
+    if (!this.made[this.name]) {
+      const made = view.make(byId(`view-${this.name}`));
+      this.made[this.name] = seldom(view.every, (...given) => made.update(...given));
+    }
+    await this.made[this.name](run, chosen);
   }
+}
+
+// `update(run, chosen)`, at most once in `every` milliseconds unless something else was chosen, or the run has ended.
+export function seldom(every, update) {
+  let at = -Infinity;
+  let before = "";
+  return async (run, chosen) => {
+    const choice = JSON.stringify([chosen, run.ended_at]);
+    if (choice === before && performance.now() - at < every) return;
+    at = performance.now();
+    before = choice;
+    await update(run, chosen);
+  };
 }

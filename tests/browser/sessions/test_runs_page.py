@@ -15,6 +15,7 @@ from remembered import stored
 from sign_in import sign_in
 
 from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.run_logged import Logged
 from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.models.session.search import Search
 from portal.store import Store
@@ -35,6 +36,9 @@ SEARCH = {
     "direction": "minimize",
 }
 HOSTILE = "<img src=x onerror=window.hacked=1>"
+DOT = (  # a PNG of one pixel
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 CELLS = [
     *(
         {"kind": "code", "cell": n, "state": "done", "source": f"step({n})\n" * 20}
@@ -91,7 +95,7 @@ def runs(demo: Any) -> Iterator[None]:
                     point(
                         n,
                         "succeeded",
-                        metrics={"loss": 1 / (1 + n)},
+                        metrics={"loss": 1 / (1 + n), "step": 19},
                         parameters={"rate": 10.0 ** -(n % 3), "kind": HOSTILE},
                     )
                     for n in range(10)
@@ -103,6 +107,11 @@ def runs(demo: Any) -> Iterator[None]:
         output = PointOutput.model_validate({"cells": CELLS, "left_out": 4})
         saved = StoredOutput(attempt=1, at=time.time(), output=output)
         await store.run_outputs.save(("ada", ID), 10, saved)
+        table = [["class", "share"], [HOSTILE, 0.5], *[["other", n] for n in range(60)]]
+        logged = Logged.model_validate(
+            {"images": {"loss curve": DOT}, "tables": {"classes": table}}
+        )
+        await store.run_logged.save(("ada", ID), 2, 1, logged)
         drift = ("numpy is 2.1.0 instead of 2.0.2.", "The node is gpu02 instead of gpu01.")
         done = RunPoint(number=0, state=PointState.SUCCEEDED, attempt=1, drift=drift)
         await store.run_points.save([(("ada", OLD), done)])
@@ -144,17 +153,18 @@ FIRST_SCREENS = {
         (
             "h1",
             "role=button[name='Stop run']",
-            "#run .facts",
+            "#run summary",
+            "#best",
+            "#best-plot .u-over",
             "#views",
             "#points-state",
-            "#best",
             "#list thead",
             "#list tbody tr >> nth=0",
         ),
     ),
     "runs-compare": (
         f"runs/compare?a={ID}&b={OLD}",
-        ("h1", "#comparison table >> nth=0", "#comparison tbody tr >> nth=0"),
+        ("h1", "#curves .u-over", "#comparison table >> nth=0", "#comparison tbody tr >> nth=0"),
     ),
 }
 
@@ -243,6 +253,148 @@ def test_curves_and_parallel_coordinates(demo: Any, page: Any) -> None:
     assert download.value.suggested_filename == "rates-points.csv"
 
 
+def test_the_best_point_comes_first(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    best = page.get_by_role("region", name="Best point")
+    plot = best.get_by_role("img", name=re.compile("^Best by loss: 10 lines"))
+    expect(plot).to_be_visible()
+    assert best.get_by_label("Metric").locator("option").all_inner_texts() == ["loss"], "no step"
+    tops = [page.locator(part).bounding_box()["y"] for part in ("#best-part", "#list")]
+    assert tops == sorted(tops)
+    expect(page.locator("#run .facts")).to_be_hidden()
+    page.get_by_text("Details", exact=True).click()
+    expect(page.locator("#run .facts")).to_contain_text("/home/ada/projects/runs/rates")
+    page.locator("#list").get_by_role("button", name="loss").click()
+    row = page.locator("#list tr[data-key='9']")
+    expect(row).to_have_class(re.compile("row-best"))
+    expect(page.locator("#list .point-best:visible")).to_have_count(1)
+    expect(page.get_by_role("columnheader", name="step")).to_have_count(0)
+    page.get_by_label("Best is").select_option("highest")
+    expect(page.locator("#list tr[data-key='11']")).to_have_count(1)
+    expect(row).not_to_have_class(re.compile("row-best"))
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    expect(page.get_by_label("Best is")).to_have_value("lowest")  # its search minimizes
+
+
+def test_columns_are_chosen_and_stay_chosen(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    heads = page.locator("#list thead th")
+    expect(heads.nth(1)).to_have_text("State")
+    page.get_by_text("Columns", exact=True).click()
+    page.get_by_label("Job", exact=True).uncheck()
+    page.get_by_role("button", name="Pin loss").click()
+    for _ in range(2):
+        expect(heads.nth(1)).to_have_text("loss")
+        expect(heads.nth(1)).to_have_css("position", "sticky")
+        expect(page.get_by_role("columnheader", name="Job")).to_have_count(0)
+        page.reload()
+    page.get_by_text("Columns", exact=True).click()
+    pin = page.get_by_role("button", name="Pin loss")
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    check(page, "run-columns")
+    pin.click()
+    expect(heads.nth(1)).to_have_text("State")
+
+
+def test_points_are_filtered_by_their_values(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    field = page.get_by_role("searchbox", name="Values")
+    field.fill("rate<0.1 loss<0.2")
+    rows = page.locator("#list tbody tr")
+    expect(rows).to_have_count(2)
+    assert "where=rate" in page.url
+    field.fill("rate<")
+    problem = page.locator("#where-problem")
+    expect(problem).to_contain_text("'rate<' is not a condition. Enter a name")
+    expect(rows).to_have_count(2)
+    field.fill("loss>7")
+    expect(problem).to_be_empty()
+    expect(rows).to_have_count(1)
+
+
+def test_curves_are_smoothed_and_named(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?view=curves")
+    view = page.locator("#view-curves")
+    expect(view.get_by_role("listitem")).to_have_count(10)
+    expect(view.get_by_role("listitem").nth(9)).to_contain_text("Point 9 rate 1 · best")
+    view.locator(".u-over").scroll_into_view_if_needed()
+    box = view.locator(".u-over").bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] - 20)
+    tip = view.locator(".plot-tip")
+    expect(tip).to_contain_text(re.compile(r"Point \d: [\d.]+ at step \d+rate"))
+    before = view.get_by_role("img").screenshot()
+    view.get_by_label("Smoothing").fill("0.9")
+    expect(view.get_by_role("status").first).to_contain_text("0.9")
+    assert view.get_by_role("img").screenshot() != before
+    view.get_by_label("Logarithmic steps").check()
+    expect(view.get_by_role("img")).to_be_visible()
+    view.get_by_role("button", name="Point 3").focus()
+    expect(view).to_contain_text("Point 3: 0.0434783 at step 19")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Point 3", exact=True)).to_be_focused()
+
+
+def test_a_metric_by_parameters(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?view=scatter")
+    view = page.locator("#view-scatter")
+    view.get_by_label("Parameter").select_option("rate")
+    expect(view.get_by_role("img", name="loss by rate: 11 points")).to_be_visible()
+    dots = view.locator("svg circle")
+    expect(dots).to_have_count(11)  # ten points, and a ring around the best
+    view.get_by_label("Highlight").select_option("Point 4")
+    expect(view).to_contain_text("Point 4: loss 0.2 with")
+    expect(dots).to_have_count(12)
+    check(page, "run-scatter")
+    page.get_by_role("button", name="Heat map").click()
+    view = page.locator("#view-heat")
+    view.get_by_label("Across").select_option("rate")
+    view.get_by_label("Down").select_option("rate")
+    expect(view).to_contain_text("Choose two different parameters.")
+    view.get_by_label("Down").select_option("kind")
+    expect(view.get_by_role("img", name=re.compile("^loss by rate and kind"))).to_be_visible()
+    expect(view.locator("svg[role='img'] rect")).to_have_count(3)
+    view.get_by_label("Cell", exact=True).select_option(index=1)
+    expect(view).to_contain_text(re.compile("lowest loss of [34] points 0.1"))
+    check(page, "run-heat")
+    view.get_by_role("button", name="Open point").press("Enter")
+    expect(page.get_by_role("region", name="Point 9", exact=True)).to_be_focused()
+
+
+def test_pictures_and_tables_of_a_point(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?point=2")
+    panel = page.get_by_role("region", name="Point 2", exact=True)
+    picture = panel.get_by_role("img", name="loss curve")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+    table = panel.get_by_role("table")
+    expect(table.get_by_role("row")).to_have_count(51)
+    expect(table).to_contain_text(HOSTILE)
+    panel.get_by_role("button", name="Show all 61 rows").click()
+    expect(table.get_by_role("row")).to_have_count(62)
+    check(page, "run-logged")
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_run_without_metrics_says_how_to_log_them(demo: Any, page: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{OLD}")
+    part = page.get_by_role("region", name="Metrics")
+    expect(part).to_contain_text("from portal_metrics import log")
+    part.get_by_role("button", name="Copy the lines").click()
+    expect(page.locator("#board-toasts")).to_contain_text("Copied.")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == "from portal_metrics import log\nlog(loss=0.3, step=7)"
+    expect(page.locator("#best-part")).to_be_hidden()
+    check(page, "run-without-metrics")
+
+
 def test_a_failed_point_opens_at_its_failing_cell(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/runs/{ID}?state=failed")
@@ -293,6 +445,7 @@ def test_a_chain_is_repeated_on_a_schedule(demo: Any, page: Any) -> None:
     page.goto(f"{demo.url}/services/portal/runs/{ID}")
     link = page.locator("#run").get_by_role("link", name="before")
     expect(link).to_have_attribute("href", re.compile(f"/runs/{OLD}$"))
+    page.get_by_role("button", name="More actions for rates").click()
     page.get_by_role("button", name="Repeat on a schedule…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("The whole chain that ends with this run is repeated")
@@ -356,6 +509,7 @@ def test_a_run_that_has_ended_runs_again_and_is_shared(demo: Any, page: Any) -> 
     dialog.get_by_label("Time limit of each point").fill("soon")
     dialog.get_by_role("button", name="Run again").click()
     expect(page.locator("#board-toasts")).to_contain_text("'soon' is not")
+    page.get_by_role("button", name="More actions for before").click()
     page.get_by_role("button", name="Repeat exactly").click()
     expect(dialog).to_contain_text("Repeat “before” as “before-2”?")
     dialog.get_by_role("button", name="Back").click()
@@ -421,8 +575,16 @@ def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
     page.get_by_role("link", name="Compare 2 runs").click()
     differences = page.get_by_role("table", name="Differences")
     expect(differences).to_contain_text(HOSTILE)
-    expect(page.get_by_role("table", name="Best points")).to_contain_text("0.1 point 9")
-    expect(page.get_by_role("img", name=re.compile("^loss: "))).to_be_visible()
+    best = page.get_by_role("table", name="Best points")
+    expect(best).to_contain_text("loss, lowest")
+    expect(best).to_contain_text("0.1 point 9")
+    plot = page.get_by_role("img", name=re.compile("^loss: "))
+    expect(plot).to_be_visible()
+    assert plot.bounding_box()["y"] < best.bounding_box()["y"]
+    page.get_by_label("Best is").select_option("highest")
+    expect(best).to_contain_text("loss, highest")
+    expect(best).to_contain_text("7.5 point 11")
+    expect(best).not_to_contain_text("lowest")
     assert page.evaluate("window.hacked") is None
     check(page, "runs-compare")
     page.goto(f"{demo.url}/services/portal/runs/{OLD}")
