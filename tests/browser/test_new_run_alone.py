@@ -197,10 +197,16 @@ def test_a_refusal_stands_beside_its_field(
 ) -> None:
     page.get_by_label("Notebook or script").fill("~/work/train.ipynb")
     page.get_by_label("lr", exact=True).fill("high")
-    expect(page.locator("#run-points")).to_have_text("1 point")
     session.refusal = {"code": "invalid", "message": "This is refused.", "field": field}
     page.get_by_role("button", name="Start run").click()
-    expect(page.get_by_role("alert").filter(has_text="This is refused.")).to_have_count(1)
+    refused = page.get_by_role("alert").filter(has_text="This is refused.")
+    expect(refused).to_have_count(1)
+    # The points are counted after that; their number says nothing of the refusal.
+    expect(page.locator("#run-points")).to_have_text("1 point")
+    while not any(part == "points" and asked["values"] for part, asked in session.sent):
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(200)
+    expect(refused).to_have_count(1)
     if not label:
         expect(page.locator("#run-alert")).to_have_text("This is refused.")
         return

@@ -11,6 +11,7 @@ from hub_client import Person, wait_until, without_session
 from jobs import living_jobs
 from lab_page import log_in
 from looks import take_picture, violations
+from menu_items import menu_item
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -68,7 +69,7 @@ def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, pa
     href = home.get_by_role("link", name=f"Open {TITLE}").get_attribute("href")
     assert f"/user/{WHO}/{SERVER}/" in href
     expect(row).to_be_hidden()
-    home.get_by_role("button", name=f"Stop {TITLE}").click()
+    menu_item(home.locator("#living"), f"Stop {TITLE}").click()
     home.get_by_role("dialog").get_by_role("button", name="Stop").click()
     expect(row.get_by_role("link", name=f"Start {TITLE}")).to_be_visible()
     expect(home.get_by_role("button", name="Remove")).to_have_count(0)

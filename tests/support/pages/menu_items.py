@@ -9,4 +9,4 @@ from typing import Any
 def menu_item(place: Any, name: str, role: str = "button") -> Any:
     """Open the first menu in ``place``, which is a page or a part of it; return its item."""
     place.get_by_role("button", name=re.compile("^More actions")).first.click()
-    return place.get_by_role(role, name=re.compile(f"^{name}")).first
+    return place.get_by_role(role, name=re.compile(f"^{re.escape(name)}")).first
