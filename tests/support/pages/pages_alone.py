@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,18 +18,25 @@ PREFIX = "/services/portal/"
 _TYPEFACE = "services/portal/static/typeface/vendor/inter/"  # as 20-service.py has it
 
 
-def open_alone(page: Any, template: str, *, refuse: str = "no such address") -> None:
-    """Open the template as a page, whose scripts find no API.
+ADA = Person(name="ada", admin=True)
+
+
+def open_alone(
+    page: Any,
+    template: str,
+    *,
+    refuse: str = "no such address",
+    person: Person = ADA,
+    answers: Mapping[str, Any] | None = None,
+    **variables: Any,
+) -> None:
+    """Open the template with these variables as a page, whose scripts find no API but ``answers``,
+    by path.
 
     Addresses with ``refuse`` answer 503.
     """
     pages = Pages(prefix=PREFIX, hub_prefix="/hub/", variables={"portal_typeface": _TYPEFACE})
-    html = pages.render(
-        template,
-        Person(name="ada", admin=True),
-        nonce="test",
-        xsrf="test",
-    )
+    html = pages.render(template, person, nonce="test", xsrf="test", **variables)
     headers = {"Content-Security-Policy": pages.policy("test")}
 
     def answer(route: Any) -> None:
@@ -41,6 +49,8 @@ def open_alone(page: Any, template: str, *, refuse: str = "no such address") -> 
             asset = pages.assets.get(path.removeprefix(f"{PREFIX}static/").split("/", 1)[1])
             assert asset, f"{path} is not in static/: has deploy/install.sh run?"
             route.fulfill(body=asset.content, content_type=asset.type)
+        elif path.removeprefix(f"{PREFIX}api/v1/") in (answers or {}):
+            route.fulfill(json=(answers or {})[path.removeprefix(f"{PREFIX}api/v1/")])
         elif (file := Path(DATA_FILES_PATH) / path.removeprefix("/hub/")).is_file():
             route.fulfill(path=file, content_type=mimetypes.guess_type(file)[0] or "text/plain")
         else:
