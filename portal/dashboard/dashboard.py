@@ -165,7 +165,8 @@ class Dashboard(LoggingConfigurable):
         now, busy = time.time(), self.telemetry.busy
         readings = await asyncio.to_thread(self.telemetry.accountable, view.snapshot)
         if self._history.due(view, now):
-            self._history.write_sample(sample(view, readings, busy, now))
+            seen = view, readings, busy, now, self._history.seen_at
+            self._history.write_sample(await asyncio.to_thread(sample, *seen), view.taken_at)
         await self._meter.see(view.snapshot, readings, busy, view.sessions, now)
 
     def _view(self, snapshot: ClusterSnapshot, items: Items) -> ClusterView:

@@ -12,6 +12,7 @@ from ..models.cluster.cluster import ClusterSnapshot
 from ..models.cluster.gpu import GpuReading, GpuState
 from ..models.cluster.history import ClusterSample
 from .builder import Readings
+from .series import series
 from .view import ClusterView
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class History:
 
     def __init__(self, store: Store, log: logging.Logger) -> None:
         self._store, self._log = store, log
+        self.seen_at: float | None = None  # time of Slurm's answer at the last sample
         self._minute = -1
         self._pruned_on = -1
         self._writing: asyncio.Task[None] | None = None
@@ -35,9 +37,10 @@ class History:
         error. A minute in which Slurm did not answer has no sample."""
         return not view.error and int(now // _MINUTE) != self._minute
 
-    def write_sample(self, sample: ClusterSample) -> None:
-        """Write the sample in the background; it is lost where the database is away."""
-        self._minute = int(sample.at // _MINUTE)
+    def write_sample(self, sample: ClusterSample, seen_at: float | None = None) -> None:
+        """Write the sample of Slurm's answer at ``seen_at`` in the background; it is lost where the
+        database is away."""
+        self.seen_at, self._minute = seen_at, int(sample.at // _MINUTE)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write(sample))
 
@@ -49,8 +52,11 @@ class History:
     async def _write(self, sample: ClusterSample) -> None:
         try:
             await self._store.history.add_samples(sample)
+            await self._store.series.add_samples(sample)
             if self._pruned_on != (today := int(sample.at // _DAY)):
-                await self._store.history.prune(sample.at - self._store.history_days * _DAY)
+                before = sample.at - self._store.history_days * _DAY
+                await self._store.history.prune(before)
+                await self._store.series.prune(before, sample.at)
                 self._pruned_on = today
         except PortalError as error:
             self._log.warning("A sample of the cluster's history is lost: %s", error)
@@ -59,10 +65,15 @@ class History:
 
 
 def sample(
-    view: ClusterView, readings: Readings, busy: Callable[[GpuReading], bool | None], at: float
+    view: ClusterView,
+    readings: Readings,
+    busy: Callable[[GpuReading], bool | None],
+    at: float,
+    since: float | None = None,
 ) -> ClusterSample:
     """Build the sample of a view. ``readings``: those that may be counted, not the sessions' own;
-    ``gpus_busy`` is None if there are none."""
+    ``gpus_busy`` is None if there are none. ``since``: the time of Slurm's answer at the sample
+    before (Unix seconds)."""
     snapshot = view.snapshot
     counts = view.summary.gpus
     return ClusterSample(
@@ -75,6 +86,7 @@ def sample(
         jobs_pending=view.summary.jobs_pending,
         sessions_running=view.summary.sessions_running,
         sessions_pending=view.summary.sessions_pending,
+        series=tuple(series(view, readings, view.taken_at - _MINUTE if since is None else since)),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..models.cluster.cluster import Job, JobState
-from ..models.cluster.dashboard import JobItem
+from ..models.cluster.dashboard import JobItem, QueueReason
 from ..models.session.session import SessionRecord
+from ..slurm import reasons
 from ..slurm.reasons import pending_words, state_words
 
 _NAMES = ("user", "name", "account", "environment", "session_id")
@@ -53,6 +54,11 @@ def job_item(job: Job, session: SessionRecord | None, now: float) -> JobItem:
 def without_names(item: JobItem) -> JobItem:
     """Return the job without names, for viewers who may not see them."""
     return item.altered(**dict.fromkeys(_NAMES))
+
+
+def queue_reason(job: Job) -> QueueReason:
+    """Return the class of the reason for which a job waits."""
+    return QueueReason.HELD if held(job) else reasons.queue_reason(job.reason)
 
 
 def held(job: Job) -> bool:

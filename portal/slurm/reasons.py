@@ -7,9 +7,11 @@ word that is not known here is shown as Slurm wrote it.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ..launch.estimate_words import about
 from ..models.cluster.cluster import Job, JobState, takes_jobs, words_of_state
+from ..models.cluster.dashboard import QueueReason
 
 _PENDING = {
     "Resources": "waiting for resources",
@@ -62,6 +64,22 @@ _PENDING = {
     "DeadLine": "it can no longer end before its deadline",
     "None": "Slurm has not considered it yet",
     "": "Slurm has not considered it yet",
+}
+
+_CLASSES = {
+    "Resources": QueueReason.RESOURCES,
+    "Priority": QueueReason.PRIORITY,
+    "Dependency": QueueReason.DEPENDENCY,
+    "DependencyNeverSatisfied": QueueReason.DEPENDENCY,
+    "BeginTime": QueueReason.TIME,
+    "Reservation": QueueReason.TIME,
+    "Maintenance": QueueReason.TIME,
+    "JobHoldMaxRequeue": QueueReason.HELD,
+    "ReservationDeleted": QueueReason.HELD,
+    "JobArrayTaskLimit": QueueReason.LIMIT,
+    "AssociationJobLimit": QueueReason.LIMIT,
+    "QOSJobLimit": QueueReason.LIMIT,
+    "MaxSubmitJobs": QueueReason.LIMIT,
 }
 
 _STATES = {
@@ -171,6 +189,17 @@ def pending_words(reason: str) -> str:
         )
         return f"a limit of {where} is reached: {what} {whose} ({reason})"
     return reason.strip() or "waiting"
+
+
+@lru_cache(maxsize=512)
+def queue_reason(reason: str) -> QueueReason:
+    """Return the class of a reason; whether the job is held, its priority says too."""
+    word = reason.partition(",")[0].strip()
+    if word in _CLASSES:
+        return _CLASSES[word]
+    if word.startswith("JobHeld") or "held" in word.split():
+        return QueueReason.HELD
+    return QueueReason.LIMIT if _LIMIT.match(word) else QueueReason.OTHER
 
 
 def state_words(state: JobState) -> str:

@@ -23,6 +23,7 @@ class AmdExporter:
     engine = ""
     used = "gpu_used_vram"  # "MB", as amd-smi has it: MiB
     free = "gpu_free_vram"
+    power = "gpu_package_power"
     uuid_label = "gpu_uuid"
     part_labels: tuple[str, ...] = ("gpu_compute_partition_type", "gpu_partition_id")
     node_label = "hostname"

@@ -18,6 +18,7 @@ class Dcgm:
     engine = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
     used = "DCGM_FI_DEV_FB_USED"
     free = "DCGM_FI_DEV_FB_FREE"
+    power = "DCGM_FI_DEV_POWER_USAGE"
     uuid_label = "UUID"
     part_labels: tuple[str, ...] = ("GPU_I_ID",)
     node_label = ""

@@ -15,6 +15,7 @@ class Exporter(Protocol):
     engine: str  # metric, a share from 0 to 1, if there is no percentage; "": none
     used: str  # metric, memory in MiB
     free: str  # metric, memory in MiB
+    power: str  # metric, in watts
     uuid_label: str
     part_labels: tuple[str, ...]  # labels that ``part_of`` reads
     # Labels of node and index; "": those of c.Telemetry.prometheus_node_label and

@@ -21,6 +21,7 @@ from .gpu_holders import Gpu
 _PART = "portal_part"  # label that says which part of the query a sample answers
 
 _MOST_MEMORY = 4 * 1024 * 1024  # MiB. Excludes DCGM's "no value", which is near 2**63
+_MOST_POWER = 10_000  # watts of a GPU; DCGM's "no value" is near 2**47
 _UUID = re.compile(r"[A-Za-z0-9/_-]{0,96}")
 _INDEX = re.compile(r"(?:nvidia)?([0-9]{1,4})")
 _HOST = re.compile(r"\[(.+)\](?::[0-9]+)?|([^:]+)(?::[0-9]+)?|(.+)")
@@ -33,7 +34,7 @@ def times_of(exporter: Exporter) -> dict[str, str]:
 
 def metrics_of(exporter: Exporter) -> tuple[str, ...]:
     """Return the metrics of the query."""
-    names = (exporter.utilization, exporter.engine, exporter.used, exporter.free)
+    names = exporter.utilization, exporter.engine, exporter.used, exporter.free, exporter.power
     return tuple(name for name in names if name)
 
 
@@ -216,6 +217,7 @@ def _reading(
         utilization=None if mig else _utilization(exporter, whole),
         memory_used=_sum(used),
         memory_total=_sum(used + free),
+        power=_power(whole.get(exporter.power)),
         mig=mig,
     )
 
@@ -227,6 +229,11 @@ def _utilization(exporter: Exporter, values: Mapping[str, float]) -> float | Non
         if percent is not None and 0 <= percent <= 100:  # false for NaN
             return round(percent, 1)
     return None
+
+
+def _power(value: float | None) -> float | None:
+    """Return a valid value as watts; else None."""
+    return round(value, 1) if value is not None and 0 <= value <= _MOST_POWER else None
 
 
 def _memory(value: float | None) -> int | None:

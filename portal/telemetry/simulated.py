@@ -23,6 +23,7 @@ BURSTS = 0.35  # share that works now and then, as a person at a notebook does
 _STEP = 20  # seconds for which a GPU's figures stay; each GPU changes at its own moment
 _MEMORY = {"v100": 32768, "a100": 81920, "h100": 81559, "h200": 143771, "l40s": 46068}  # MiB
 _OTHER_MEMORY = 24576
+_IDLE_POWER, _FULL_POWER = 45, 290  # watts
 
 
 class Simulated:
@@ -90,4 +91,5 @@ def _reading(gpu: Gpu, job: Job | None, kind: str, at: float) -> GpuReading:
         utilization=float(round(min(100.0, max(0.0, load)))),
         memory_used=int(total * (filled + 0.05 * size)),
         memory_total=total,
+        power=float(round(_IDLE_POWER + load * (_FULL_POWER - _IDLE_POWER) / 100)),
     )

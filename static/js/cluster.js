@@ -43,6 +43,15 @@ function filter() {
   counts();
 }
 
+// Shows the rows that a series of a plot counts: jobs, or GPUs.
+function lead({ jobs: which, ...values }) {
+  filters.only(values);
+  if (which) jobs.choose(which);
+  const title = byId(which ? "jobs-title" : "nodes-title");
+  title.scrollIntoView({ block: "start" });
+  title.focus({ preventScroll: true });
+}
+
 function counts() {
   const { shown } = grid;
   const all = model.nodes.size;
@@ -104,7 +113,7 @@ async function reset() {
   grid.build().then(() => requestAnimationFrame(() => performance.mark("portal-grid")));
   filters.offer(model.choices());
   panel.draw();
-  byId("simulated").hidden = !model.simulated;
+  for (const badge of document.querySelectorAll("[data-simulated]")) badge.hidden = !model.simulated;
   filter();
   // The viewer's own items come separately from the board, which is the same for everyone.
   const { own } = await call("changes", { query: { stream: board.stream, version: board.version } });
@@ -155,4 +164,4 @@ new Live({
   },
 }).start();
 new Poller({ every: 60000, ask: rights }).now(); // the live connection reports errors
-new History();
+new History(lead);

@@ -4,7 +4,9 @@
 import { facts, may } from "./api.js";
 import { byId, el, later } from "./dom.js";
 
-const NAMES = ["text", "partition", "type", "user", "state"];
+const CHOICES = ["partition", "type", "reason", "portal"];
+const NAMES = ["text", "user", "state", ...CHOICES];
+const OF_JOBS = ["reason", "portal"]; // nodes and GPUs have none
 
 export class Filters {
   constructor(onChange) {
@@ -24,15 +26,15 @@ export class Filters {
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("reset", (event) => {
       event.preventDefault();
-      this.set(Object.fromEntries(NAMES.map((name) => [name, ""])));
+      this.only({});
       byId("filter-text").focus();
     });
   }
 
   // Sets the choices; the chosen value stays, even if it no longer exists.
   offer({ partitions, types, users }) {
-    fill(byId("filter-partition"), partitions, this.values.partition);
-    fill(byId("filter-type"), types, this.values.type);
+    choices(byId("filter-partition"), partitions, this.values.partition);
+    choices(byId("filter-type"), types, this.values.type);
     if (this.named) {
       const list = byId("filter-users");
       const there = [...list.options].map((option) => option.value).join("\n");
@@ -48,10 +50,14 @@ export class Filters {
     this.#changed();
   }
 
+  // Sets these, and clears the others.
+  only(values) {
+    this.set({ ...Object.fromEntries(NAMES.map((name) => [name, ""])), ...values });
+  }
+
   // The filters as query parameters of the API's lists.
   get query() {
-    const { text, partition, type, user } = this.values;
-    const found = { text, partition, type };
+    const { user, state: _, ...found } = this.values;
     if (this.named) return { ...found, user };
     return { ...found, mine: user ? "true" : "" };
   }
@@ -62,7 +68,7 @@ export class Filters {
 
   // A function (node, gpu or null) => boolean, or null if there is no filter.
   get match() {
-    if (!this.any) return null;
+    if (NAMES.every((name) => !this.values[name] || OF_JOBS.includes(name))) return null;
     const { partition, type, state } = this.values;
     const text = this.values.text.trim().toLowerCase();
     const user = this.values.user.trim().toLowerCase();
@@ -80,7 +86,7 @@ export class Filters {
   #gpu(gpu, type, user, state) {
     if (!gpu) return !type && !user && !state;
     if (type && gpu.type !== type) return false;
-    if (state && gpu.state !== state) return false;
+    if (state && !state.split(",").includes(gpu.state)) return false;
     if (user && !(this.named ? gpu.user?.toLowerCase() === user : gpu.mine)) return false;
     return true;
   }
@@ -88,9 +94,8 @@ export class Filters {
   #take() {
     const fresh = {
       text: byId("filter-text").value.trim(),
-      partition: byId("filter-partition").value,
-      type: byId("filter-type").value,
       user: this.user.value.trim(),
+      ...Object.fromEntries(CHOICES.map((name) => [name, byId(`filter-${name}`).value])),
     };
     if (Object.entries(fresh).every(([name, value]) => this.values[name] === value)) return;
     Object.assign(this.values, fresh);
@@ -99,8 +104,7 @@ export class Filters {
 
   #show() {
     byId("filter-text").value = this.values.text;
-    fill(byId("filter-partition"), null, this.values.partition);
-    fill(byId("filter-type"), null, this.values.type);
+    for (const name of CHOICES) choices(byId(`filter-${name}`), null, this.values[name]);
     this.user.value = this.values.user;
     byId("filter-clear").hidden = !this.any;
   }
@@ -156,7 +160,7 @@ export function keepInAddress(values) {
   window.history.replaceState(null, "", url);
 }
 
-function fill(select, values, chosen) {
+function choices(select, values, chosen) {
   const there = [...select.options].slice(1).map((option) => option.value);
   const wanted = [...(values ?? there)];
   if (chosen && !wanted.includes(chosen)) wanted.push(chosen);

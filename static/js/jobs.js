@@ -114,6 +114,14 @@ export class Jobs {
     else if (others) this.#soon(Math.max(2000, 10000 - (performance.now() - this.loadedAt)) + 2000 * Math.random());
   }
 
+  // Shows the jobs of these states, "" for all.
+  choose(which) {
+    this.which = which;
+    this.#mark();
+    keepInAddress({ jobs: which });
+    this.load(true);
+  }
+
   tick() {
     for (const job of this.items.values()) this.table.update(job, true);
   }
@@ -127,17 +135,17 @@ export class Jobs {
   }
 
   #choices() {
-    const buttons = [...byId("jobs-which").querySelectorAll("button")];
-    const mark = () => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.state === this.which)));
-    mark();
+    this.#mark();
     byId("jobs-which").addEventListener("click", (event) => {
       const button = event.target.closest("button");
-      if (!button) return;
-      this.which = button.dataset.state;
-      mark();
-      keepInAddress({ jobs: this.which });
-      this.load(true);
+      if (button) this.choose(button.dataset.state);
     });
+  }
+
+  #mark() {
+    for (const button of byId("jobs-which").querySelectorAll("button")) {
+      button.setAttribute("aria-pressed", String(button.dataset.state === this.which));
+    }
   }
 
   #show(page) {

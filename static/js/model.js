@@ -4,10 +4,10 @@ import { call } from "./api.js";
 import { byId } from "./dom.js";
 import { natural } from "./sorting.js";
 
-// Events omit default values. The page lists the defaults, and Slurm's states
+// Events omit default values. The page lists the defaults, Slurm's states, and classes of reasons to wait
 // (portal.models.cluster.dashboard.page_facts).
-const { defaults, states } = JSON.parse(byId("cluster-facts").textContent).items;
-export { states };
+const { defaults, states, reasons } = JSON.parse(byId("cluster-facts").textContent).items;
+export { reasons, states };
 const NAMES = ["user", "name", "account", "environment", "session_id"];
 
 // Events for all viewers have no names; the viewer's own items follow in a second event. Until then,

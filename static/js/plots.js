@@ -1,33 +1,47 @@
 // Plots over time with uPlot, in the theme's colours; lines differ by their dashes too.
 
+import { el, hidden } from "./dom.js";
+
 // uPlot comes from npm at installation (deploy/install.sh).
 const library = import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const SYNC = "portal-history";
+const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000];
+const round = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
 
-// One plot in `place`: `series` are {label, color (a CSS variable), dash, fill}. `onZoom(from, to)` is
-// called with the selected time range in seconds.
+// One plot in `place`. `series`: {label, color and fill (CSS variables), dash, width}; `stacked`: the values of
+// each, but of a `line`, lie on those that follow it. `words(value)` is a value with its unit, `steps` those of
+// its axis. `onZoom(from, to)` is called with the selected time range in seconds, `onChoose(series)` with the
+// series whose name is clicked.
 export class Plot {
-  constructor(place, { title, series, onZoom, height = 190 }) {
+  /** @param {any} place @param {any} given */
+  constructor(place, { title, series = [], stacked = false, words = round, steps = COUNTS, onZoom, onChoose = null, height = 190 }) {
     this.place = place;
     this.title = title;
     this.series = series;
+    this.stacked = stacked;
+    this.words = words;
+    this.steps = steps;
     this.onZoom = onZoom;
+    this.onChoose = onChoose;
     this.height = height;
-    this.data = null;
+    this.values = null;
     // Colours are drawn on a canvas: redraw when the theme changes.
     new MutationObserver(() => this.#draw()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
     new ResizeObserver(() => this.#fit()).observe(place);
   }
 
-  // `data`: arrays of equal length, times (Unix seconds) first; null is a gap.
-  async show(data, range) {
+  // `values`: arrays of equal length, times (Unix seconds) first; null is a gap.
+  async show(values, range, series = this.series) {
     this.library = await library;
-    this.data = data;
+    const same = this.plot && series.length === this.series.length && series.every(({ label }, at) => label === this.series[at].label);
+    this.values = values;
     this.range = range;
-    if (this.plot) {
-      this.plot.setData(data);
+    this.series = series;
+    this.data = this.stacked ? stack(values, series) : values;
+    if (same) {
+      this.plot.setData(this.data);
       this.#describe();
     } else {
       this.#draw();
@@ -41,7 +55,7 @@ export class Plot {
   }
 
   #draw() {
-    if (!this.data) return;
+    if (!this.values) return;
     this.plot?.destroy();
     const text = color("--bs-body-color");
     const grid = color("--bs-border-color-translucent");
@@ -54,19 +68,21 @@ export class Plot {
       scales: { x: { time: true, range: () => this.range }, y: { range: (_, __, most) => [0, Math.max(1, Math.ceil((most ?? 0) * 1.05))] } },
       axes: [
         { ...axis, values: timeTicks },
-        { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000], values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) },
+        { ...axis, size: 52, incrs: this.steps, values: (_, ticks) => ticks.map(this.words) },
       ],
       legend: { markers: { width: 2, dash: (_, at) => (this.series[at - 1]?.dash ? "dashed" : "solid") } },
       series: [
         { label: "Time", value: (_, at) => (at === null || at === undefined ? "" : legendTime(at)) },
-        ...this.series.map((series) => ({
-          label: series.label,
+        ...this.series.map((series, at) => ({
+          label: this.#name(series),
           stroke: color(series.color),
           width: series.width ?? 2,
           dash: series.dash,
           fill: series.fill ? color(series.fill) : undefined,
           spanGaps: false,
-          value: (_, value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 })),
+          points: { show: this.stacked ? false : undefined },
+          // Of a stack, its own part.
+          value: (_, __, ___, index) => this.#value(at, index),
         })),
       ],
       hooks: {
@@ -86,6 +102,21 @@ export class Plot {
     this.#describe();
   }
 
+  #value(at, index) {
+    const value = this.values[at + 1]?.[index];
+    return value === null || value === undefined ? "–" : this.words(value);
+  }
+
+  // The name in the legend; where it leads to rows, a button.
+  #name(series) {
+    if (!this.onChoose || !series.chosen) return series.label;
+    const onclick = (event) => {
+      event.stopPropagation(); // uPlot would hide the series
+      this.onChoose(series);
+    };
+    return el("button.plot-name", { type: "button", onclick }, series.label, hidden(": show its rows"));
+  }
+
   #describe() {
     const canvas = this.place.querySelector("canvas");
     canvas.setAttribute("role", "img");
@@ -95,15 +126,23 @@ export class Plot {
   // Describes the plot for screen readers.
   #words() {
     const parts = this.series.map((series, at) => {
-      const values = this.data[at + 1].filter((value) => value !== null);
+      const values = this.values[at + 1].filter((value) => value !== null);
       if (!values.length) return `${series.label}: no data`;
-      return `${series.label}: last ${round(values.at(-1))}, maximum ${round(Math.max(...values))}`;
+      return `${series.label}: last ${this.words(values.at(-1))}, maximum ${this.words(Math.max(...values))}`;
     });
-    return `${this.title}. ${parts.join("; ")}.`;
+    return `${this.title}. ${parts.join("; ") || "No data"}.`;
   }
 }
 
-const round = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
+// Each value on those of the series that follow.
+function stack([times, ...rows], series) {
+  const below = times.map(() => 0);
+  const stacked = rows.map((row, at) => [row, series[at].line]).reverse().map(([row, line]) =>
+    line ? row : row.map((value, index) => (value === null ? null : (below[index] += value))),
+  );
+  return [times, ...stacked.reverse()];
+}
+
 const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const MONTH = new Intl.DateTimeFormat("en-GB", { month: "short", year: "numeric" });

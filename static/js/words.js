@@ -41,6 +41,9 @@ export const share = (value) => (known(value) ? `${Math.round(100 * value)} %` :
 export const count = (number, noun, many = `${noun}s`) =>
   `${number.toLocaleString("en")} ${number === 1 ? noun : many}`;
 
+// Watts: "300 W", "4.5 kW"
+export const power = (watts) => (watts < 1000 ? `${short(watts)} W` : `${short(watts / 1000)} kW`);
+
 // MiB: "512 MB", "32 GB", "1.5 TB"
 export function memory(mib) {
   if (!known(mib)) return UNKNOWN;

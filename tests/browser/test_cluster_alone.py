@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from clusters import job, node, pool, record, snapshot, waiting
@@ -13,9 +15,11 @@ from portal.dashboard.builder import Builder
 from portal.models import scope
 from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import page_facts
+from portal.models.cluster.history import HistoryPoint
 from portal.models.cluster.rights import Rights
 from portal.models.person import Person
 
+expect = pytest.importorskip("playwright.sync_api").expect
 GRACE = Person(
     name="grace",
     admin=True,
@@ -52,12 +56,25 @@ def cluster() -> dict[str, Any]:
     }
 
 
-def opened(page: Any, person: Person = GRACE, **answers: Any) -> None:
+def history(*series: tuple[str, str, tuple[float | None, float | None]]) -> dict[str, Any]:
+    """Return the API's answers about two minutes of 8 GPUs, with these quantities."""
+    now = int(time.time()) // 60 * 60
+    begins = now - 120, now - 60
+    counts = {"gpus_total": 8, "gpus_unusable": 1, "gpus_allocated": 5, "gpus_busy": 2}
+    points = [HistoryPoint(at=at, seconds=60, **counts).model_dump() for at in begins]
+    named = [dict(zip(("kind", "name", "values"), one, strict=True)) for one in series]
+    return {
+        "history": {"items": points, "next": None, "total": 2},
+        "history/series": {"at": begins, "seconds": 60, "series": named},
+    }
+
+
+def opened(page: Any, person: Person = GRACE, answers: dict[str, Any] | None = None) -> None:
     open_alone(
         page,
         "cluster.html",
         person=person,
-        answers={**cluster(), **answers},
+        answers={**cluster(), **history(), **(answers or {})},
         view=None,
         interval=5,
         items=page_facts(),
@@ -82,3 +99,31 @@ def test_the_page_is_as_wide_as_its_window(page: Any, collapsed: bool) -> None:
     assert {window: width for window, width in widths.items() if width > window} == {}
     # A window of 1200 px has a table, with the side bar too.
     assert (looks[380], looks[1200]) == ("grid", "table-row")
+
+
+def test_plots_lead_to_the_rows_that_they_count(page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    held, limited = ("queue", "cpu/held", (3.0, 1.0)), ("queue", "gpu/limit", (None, 7.0))
+    opened(page, answers=history(held, limited, ("wait", "v100", (90.0, None))))
+    gpus, queue, waits = (page.locator("#plots canvas").nth(at) for at in range(3))
+    words = gpus.get_attribute("aria-label")
+    for part in ("busy: last 2,", "idle: last 3,", "free: last 2,", "not available: last 1,"):
+        assert part in words
+    expect(queue).to_have_attribute("aria-label", re.compile("gpu: a limit is reached: last 7"))
+    expect(waits).to_have_attribute("aria-label", re.compile("v100: last 1 min, maximum 1 min"))
+    # Nobody measures power here, and no plot says that there is none.
+    expect(page.get_by_text("Power by GPU type")).to_be_hidden()
+    page.get_by_role("button", name="gpu: a limit is reached: show its rows").click()
+    expect(page.locator("#jobs-title")).to_be_focused()
+    expect(page.get_by_label("Waits because")).to_have_value("limit")
+    expect(page.locator("#jobs-which [aria-pressed=true]")).to_have_text("Waiting")
+    wanted = parse_qs(urlsplit([url for url in asked if "/jobs?" in url][-1]).query)
+    assert wanted["partition"] == ["gpu"] and wanted["reason"] == ["limit"]
+    assert "pending" in wanted["state"][0]
+    # Of GPUs, only those of the state stay bright; and what was chosen before is cleared.
+    page.get_by_role("button", name="free: show its rows").press("Enter")
+    expect(page.locator("#nodes-title")).to_be_focused()
+    expect(page.get_by_label("Waits because")).to_have_value("")
+    expect(page.locator("#grid .gpu-free.gpu-other")).to_have_count(0)
+    expect(page.locator("#grid .gpu-allocated.gpu-other")).to_have_count(2)

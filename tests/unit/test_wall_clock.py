@@ -68,7 +68,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/courses/schedule/loop.py": 1,
         "portal/demo/course.py": 2,
         "portal/handlers/admin/announcements.py": 3,
-        "portal/handlers/cluster/history.py": 2,
+        "portal/handlers/cluster/history.py": 4,
         "portal/work/kernel/endpoints.py": 1,
         "portal/handlers/cluster/usage.py": 4,
         "portal/handlers/courses/courses.py": 2,

@@ -38,6 +38,7 @@ async def remove(store: Store, before: float) -> None:
         lambda to: [to.execute(statement) for statement in statements], write=True
     )
     await store.history.prune(before)
+    await store.series.prune(before, before)
 
 
 async def _run(action: str, url: str, at: float) -> None:

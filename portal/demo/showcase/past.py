@@ -18,9 +18,11 @@ from portal.sessions.ending import explain
 from portal.sessions.gpu_time import by_day
 from portal.store import Store
 
+from .series_past import series_of
+
 PREFIX = "example-"
 """Beginning of the ids of all made up sessions and jobs."""
-HOURS = 10  # that the past reaches back
+HOURS = 24  # that the past reaches back
 _HOUR, MINUTE = 3600.0, 60.0
 _GPUS, _BUSY = 20, 0.7  # of the demo's nodes (deploy/demo/slurm/nodes.conf); share of those held
 TITLES = {"jupyterlab": "JupyterLab", "python-venv": "Python (virtual environment)"}
@@ -92,6 +94,7 @@ class ClusterPast(Past):
     async def write(self, store: Store) -> None:
         await super().write(store)
         await store.history.add_samples(*self.history)
+        await store.series.add_samples(*self.history)
 
 
 def past(now: float) -> ClusterPast:
@@ -188,12 +191,14 @@ def _history(now: float) -> Iterator[ClusterSample]:
         others += 0.05 * (wave - others) + chance.uniform(-0.6, 0.6)
         held = sum(example.gpus for example in living)
         allocated = min(_GPUS, held + max(0, round(others)))
+        pending, busy = max(0, round(others) - 7), _BUSY + chance.uniform(-0.1, 0.1)
         yield ClusterSample(
             at=at,
             gpus_total=_GPUS,
             gpus_allocated=allocated,
-            gpus_busy=round(allocated * (_BUSY + chance.uniform(-0.1, 0.1))),
+            gpus_busy=round(allocated * busy),
             jobs_running=len(living) + max(0, round(others)),
-            jobs_pending=max(0, round(others) - 7),
+            jobs_pending=pending,
             sessions_running=len(living),
+            series=tuple(series_of(allocated, busy, pending, chance)),
         )

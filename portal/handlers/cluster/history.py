@@ -8,7 +8,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from portal.models.cluster.history import HistoryPoint
+from portal.models import Frozen
+from portal.models.cluster.history import ClusterSeries, HistoryPoint, NodeHours
 
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Endpoint, Operation, Query
@@ -72,7 +73,52 @@ class HistoryCsv(CsvEndpoint):
         return await points_of(self)
 
 
-ENDPOINTS = (HistoryEndpoint, HistoryCsv)
+class SeriesAnswer(Frozen):
+    """Quantities by name over equal stretches of ``seconds``, which begin at ``at``."""
+
+    at: tuple[int, ...]
+    seconds: int
+    series: tuple[ClusterSeries, ...]
+
+
+class SeriesEndpoint(Endpoint):
+    """Queue, waiting times and power over time."""
+
+    path = "history/series"
+
+    @Operation("Queue by partition and reason, waits and power by GPU type.", query=HistoryQuery)
+    async def on_get(self) -> SeriesAnswer:
+        """Return means: waiting jobs, seconds between submission and start, watts.
+
+        The name of a queue is "PARTITION/REASON", as 'jobs' filters them; "" are the others. A
+        stretch is at least an hour if it begins more than three days ago.
+        """
+        start, end = self.query.times
+        begins, series = await self.parts.store.series.means(
+            start, end, self.query.points, time.time()
+        )
+        return SeriesAnswer(at=tuple(begins), seconds=begins.step, series=tuple(series))
+
+
+class NodesAnswer(Frozen):
+    """Means of each hour that begins at ``at``, by node."""
+
+    at: tuple[int, ...]
+    nodes: dict[str, NodeHours]
+
+
+class NodeHistoryEndpoint(Endpoint):
+    """Nodes over the last day."""
+
+    path = "history/nodes"
+
+    @Operation("Held and used share of each node in the last 24 hours.")
+    async def on_get(self) -> NodesAnswer:
+        begins, nodes = await self.parts.store.series.nodes(time.time())
+        return NodesAnswer(at=tuple(begins), nodes=nodes)
+
+
+ENDPOINTS = (HistoryEndpoint, HistoryCsv, SeriesEndpoint, NodeHistoryEndpoint)
 
 
 async def points_of(handler: Endpoint) -> list[HistoryPoint]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from portal.dashboard.jobs import queue_reason
 from portal.errors import NotFound
+from portal.models.cluster.cluster import Job
 from portal.models.cluster.dashboard import JobItem
 from portal.models.person import Person
 from portal.slurm.control.control import JOB_ID
@@ -31,6 +33,7 @@ class JobFilter(Query):
     node: Words = None
     account: Words = None
     environment: Words = None
+    reason: Words = None  # for which it waits: a QueueReason, such as "resources,priority"
     portal: bool | None = None
     mine: bool | None = None
     text: Text = None
@@ -108,6 +111,9 @@ def chosen(view: ClusterView, items: Sequence[JobItem], query: JobFilter) -> Seq
     if query.node:
         nodes = among(query.node)
         items = [item for item in items if nodes & {name.casefold() for name in item.nodes}]
+    if query.reason:
+        reasons, jobs = among(query.reason), view.snapshot.jobs
+        items = [item for item in items if _waits_for(jobs[item.id], reasons)]
     if query.portal is not None:
         items = [item for item in items if item.portal is query.portal]
     if query.mine is not None:
@@ -129,3 +135,7 @@ def chosen(view: ClusterView, items: Sequence[JobItem], query: JobFilter) -> Seq
             )
         ]
     return items
+
+
+def _waits_for(job: Job, reasons: Collection[str]) -> bool:
+    return job.state.pending and queue_reason(job) in reasons

@@ -7,11 +7,35 @@ None if this viewer may not see them; ``mine`` marks the viewer's own items.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from .. import Frozen
 from .cluster import JobState
 from .gpu import GpuState, GpuUse
+
+
+class QueueReason(StrEnum):
+    """Reason for which a job waits, in the few classes that the cluster's history counts."""
+
+    RESOURCES = "resources"
+    PRIORITY = "priority"
+    LIMIT = "limit"  # of a user, account, QOS or array
+    DEPENDENCY = "dependency"
+    TIME = "time"  # its start time, or its reservation's
+    HELD = "held"
+    OTHER = "other"
+
+
+_REASONS = {
+    QueueReason.RESOURCES: "no free resources",
+    QueueReason.PRIORITY: "others have priority",
+    QueueReason.LIMIT: "a limit is reached",
+    QueueReason.DEPENDENCY: "another job must end",
+    QueueReason.TIME: "its time has not come",
+    QueueReason.HELD: "it is held",
+    QueueReason.OTHER: "other reasons",
+}
 
 
 class NodeItem(Frozen):
@@ -122,8 +146,9 @@ class Changes(GridVersion):
 
 
 def page_facts() -> dict[str, Any]:
-    """Return facts about these items for the page's script: their defaults, which events omit, and
-    the Slurm states of a job that holds its nodes ("running") or waits ("pending")."""
+    """Return facts about these items for the page: their defaults, which events omit, the Slurm
+    states of a job that holds its nodes ("running") or waits ("pending"), and the words of each
+    QueueReason."""
     items: dict[str, type[Frozen]] = {
         "node": NodeItem,
         "gpu": GpuItem,
@@ -136,6 +161,7 @@ def page_facts() -> dict[str, Any]:
             "running": [state.lower() for state in JobState if state.running],
             "pending": [state.lower() for state in JobState if state.pending],
         },
+        "reasons": _REASONS,
     }
 
 

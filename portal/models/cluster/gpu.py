@@ -35,9 +35,10 @@ class GpuUse(Frozen):
 
 class GpuReading(GpuUse):
     """Reading of a GPU at ``at`` (Unix seconds). ``source`` is "dcgm", "amd", "session" or
-    "simulated". A GPU in MIG mode has no utilisation of its own."""
+    "simulated"; ``power`` in watts. A GPU in MIG mode has no utilisation of its own."""
 
     at: float
     source: str
+    power: float | None = None
     uuid: str = ""
     mig: bool = False

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from .. import Frozen
+
+
+class SeriesKind(StrEnum):
+    """Kind of a quantity that is recorded by name."""
+
+    QUEUE = "queue"  # waiting jobs, by "PARTITION/QueueReason"; "": those of all other pairs
+    WAIT = "wait"  # seconds between submission and start of jobs that have started, by GPU type
+    POWER = "power"  # watts of GPUs, by their type
+    HELD = "held"  # percent of a node's GPUs (CPUs, if it has no GPUs) that jobs hold, by node
+    USED = "used"  # utilisation of a node's GPUs in percent, free ones included, by node
+
+
+class SeriesSample(Frozen):
+    """Sum of ``count`` values of a quantity at the moment of a ClusterSample."""
+
+    kind: SeriesKind
+    name: str
+    total: float
+    count: int = 1
 
 
 class ClusterSample(Frozen):
@@ -17,6 +38,7 @@ class ClusterSample(Frozen):
     jobs_pending: int = 0
     sessions_running: int = 0
     sessions_pending: int = 0
+    series: tuple[SeriesSample, ...] = ()
 
 
 class HistoryPoint(Frozen):
@@ -32,3 +54,19 @@ class HistoryPoint(Frozen):
     jobs_pending: float | None = None
     sessions_running: float | None = None
     sessions_pending: float | None = None
+
+
+class ClusterSeries(Frozen):
+    """Mean of one quantity over each of a number of equal stretches of time; None: not known."""
+
+    kind: SeriesKind
+    name: str
+    values: tuple[float | None, ...]
+
+
+class NodeHours(Frozen):
+    """Percent of a node's GPUs (CPUs, if it has no GPUs) that jobs held in each hour, and of its
+    GPUs that were used; None: not known."""
+
+    held: tuple[float | None, ...]
+    used: tuple[float | None, ...]

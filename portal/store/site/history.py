@@ -17,7 +17,8 @@ from ..engine.columns import COUNT, filled, keyed, keys
 from ..engine.listing import instant
 from ..engine.rows import StoreTable
 
-_COUNTS = tuple(name for name in ClusterSample.model_fields if name not in ("at", "gpus_busy"))
+_OTHER = ("at", "gpus_busy", "series")
+_COUNTS = tuple(name for name in ClusterSample.model_fields if name not in _OTHER)
 _SUMS = (*_COUNTS, "samples", "gpus_busy", "gpus_busy_samples")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _WIDTHS = (60, 120, 300, 600, 900, 1800, _HOUR, 7200, 10800, 21600, 43200)  # then whole days
@@ -47,7 +48,7 @@ class HistoryTable(StoreTable):
     async def points(self, start: float, end: float, points: int) -> list[HistoryPoint]:
         """Return means over equal stretches of time from ``start`` to ``end``, at most ``points``
         (2 to 5000), of whole minutes, hours or days in UTC. A stretch without samples has None."""
-        width = _width(instant(start, "start"), instant(end, "end"), min(max(points, 2), 5000))
+        width = width_of(start, end, points)
         first, last = math.floor(start / width), math.ceil(end / width)
         if last <= first:
             return []
@@ -85,8 +86,9 @@ def _rows(sample: ClusterSample) -> list[dict[str, Any]]:
     return [values | {"seconds": width, "at": at // width * width} for width in (_MINUTE, _HOUR)]
 
 
-def _width(start: float, end: float, points: int) -> int:
-    """Return the shortest width in seconds with which ``points`` are enough."""
+def width_of(start: float, end: float, points: int) -> int:
+    """Return the shortest width in seconds with which ``points`` (2 to 5000) are enough."""
+    start, end, points = instant(start, "start"), instant(end, "end"), min(max(points, 2), 5000)
 
     def enough(width: int) -> bool:
         return math.ceil(end / width) - math.floor(start / width) <= points

@@ -14,7 +14,7 @@ from portal.demo.showcase.__main__ import remove, write_past
 from portal.demo.showcase.course_past import BY, course_past
 from portal.demo.showcase.past import EXAMPLES, HOURS, PREFIX, past
 from portal.errors import NotFound
-from portal.models.cluster.history import ClusterSample
+from portal.models.cluster.history import ClusterSample, SeriesKind
 from portal.models.course.course import CourseMember
 from portal.models.course.start import OVER, SeatState
 from portal.models.session.session import SessionState
@@ -92,6 +92,13 @@ def test_the_history_has_a_sample_a_minute_within_the_clusters_size() -> None:
     assert len({one.gpus_allocated for one in MADE.history}) > 5  # a curve, no line
 
 
+def test_the_history_has_the_quantities_of_each_plot() -> None:
+    series = [quantity for one in MADE.history for quantity in one.series]
+    assert {quantity.kind for quantity in series} == set(SeriesKind)
+    shares = [one.total for one in series if one.kind in (SeriesKind.HELD, SeriesKind.USED)]
+    assert all(0 <= share <= 100 for share in shares)
+
+
 def test_all_seats_of_the_meeting_are_over() -> None:
     states = [seat.state for seat in CLASS.seats]
     assert len(states) == 30 and set(states) <= OVER
@@ -120,6 +127,7 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     assert not await store.starts.live()
     points = await store.history.points(NOW - 3600, NOW, 100)
     assert sum(point.gpus_total == 20 for point in points) >= 58
+    assert len((await store.series.nodes(NOW))[1]) == 8
 
     await remove(store, NOW)
     assert [session.id for session in (await store.sessions.find())[0]] == ["real"]
@@ -129,6 +137,7 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     assert [(row.key, row.jobs) for row in rows] == [("ada", 1)]
     points = await store.history.points(NOW - HOURS * 3600, NOW + 120, 1000)
     assert sum(point.gpus_total is not None for point in points) == 1
+    assert (await store.series.nodes(NOW))[1] == {}
 
 
 async def test_without_a_meeting_in_the_past_nothing_is_written(store: Store) -> None:

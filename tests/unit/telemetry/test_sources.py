@@ -115,6 +115,7 @@ def test_the_question_about_dcgm_is_what_it_was() -> None:
         "DCGM_FI_PROF_GR_ENGINE_ACTIVE": f"max by ({by}) (DCGM_FI_PROF_GR_ENGINE_ACTIVE)",
         "DCGM_FI_DEV_FB_USED": f"max by ({by}) (DCGM_FI_DEV_FB_USED)",
         "DCGM_FI_DEV_FB_FREE": f"max by ({by}) (DCGM_FI_DEV_FB_FREE)",
+        "DCGM_FI_DEV_POWER_USAGE": f"max by ({by}) (DCGM_FI_DEV_POWER_USAGE)",
     }
     expected = " or ".join(
         f'label_replace({part}, "portal_part", "{name}", "instance", ".*")'
@@ -133,7 +134,7 @@ def answered(page: str, at: float = 1000.0, age: float = 2.0) -> bytes:
         labels = dict(re.findall(r'(\w+)="([^"]*)"', found[2]))
         kept = ("hostname", "gpu_id", "gpu_compute_partition_type", "gpu_partition_id")
         metric = {name: labels[name] for name in kept if name in labels}
-        if found[1] in (AMD.utilization, AMD.used, AMD.free):
+        if found[1] in (AMD.utilization, AMD.used, AMD.free, AMD.power):
             rows.append(({**metric, "portal_part": found[1]}, found[3]))
         if found[1] in (AMD.utilization, AMD.used):
             timed = {**metric, "gpu_uuid": labels.get("gpu_uuid", "")}
@@ -180,6 +181,14 @@ def test_a_number_that_cannot_be_is_unknown(value: str) -> None:
     found = read(page).get(0)
     assert found is not None
     assert (found.utilization, found.memory_used, found.memory_total) == (None, None, None)
+
+
+@pytest.mark.parametrize(("value", "watts"), [("412.34", 412.3), ("-1", None), ("1e9", None)])
+def test_power_is_in_watts_if_it_can_be(value: str, watts: float | None) -> None:
+    labels = re.search(r"gpu_gfx_activity(\{.*\}) 91", PAGE)
+    assert labels
+    assert read(f"{PAGE}\ngpu_package_power{labels[1]} {value}\n")[0].power == watts
+    assert read(PAGE)[0].power is None
 
 
 def test_labels_of_a_stranger_are_nobodys() -> None:
