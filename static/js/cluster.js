@@ -4,6 +4,7 @@ import { call, now } from "./api.js";
 import { byId, el, setText } from "./dom.js";
 import { Filters } from "./filters.js";
 import { Grid } from "./grid.js";
+import { Heat } from "./heat.js";
 import { History } from "./history.js";
 import { Jobs } from "./jobs.js";
 import { Live } from "./live.js";
@@ -33,6 +34,7 @@ const filters = new Filters(() => {
   jobs.load(true);
 });
 const jobs = new Jobs(byId("jobs"), model, filters);
+const heat = new Heat({ shows: (name) => grid.shows(name), onChoose: (name) => grid.choose(name) });
 
 let connection = "starting";
 let refusal = ""; // why the service does not send a stream
@@ -40,6 +42,7 @@ let store = null; // the state of the database
 
 function filter() {
   grid.filter(filters.match);
+  heat.filter();
   counts();
 }
 

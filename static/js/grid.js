@@ -13,6 +13,7 @@ export class Grid {
   constructor(place, model, { onPoint, onChoose }) {
     this.place = place;
     this.model = model;
+    this.onChoose = onChoose;
     this.rows = new Map();
     this.cells = new Map();
     this.current = null;
@@ -65,6 +66,7 @@ export class Grid {
     const head = el("div.node-head", { role: "rowheader", tabindex: "-1", dataset: { key: name } },
       el("span.node-name", {}, name),
       el("span.node-type", {}, node.gpu_types.join(", ") || "no GPU"),
+      el("span.node-used", { "aria-hidden": "true" }, el("span.level-in")),
       el("span.node-words"),
     );
     row.append(head);
@@ -86,7 +88,9 @@ export class Grid {
 
   #paintNode(row, node) {
     row.classList.toggle("node-off", !node.usable);
-    const words = row.firstChild.lastChild;
+    const [used, words] = [...row.firstChild.children].slice(-2);
+    used.title = `${node.cpus_allocated} of ${node.cpus} CPUs held`;
+    used.firstChild.style.width = `${node.cpus ? (100 * node.cpus_allocated) / node.cpus : 0}%`;
     const text = node.usable && !node.asleep ? "" : [node.words, node.reason].filter(Boolean).join(" – ");
     setText(words, text);
     words.title = text;
@@ -117,6 +121,18 @@ export class Grid {
       rows.add(gpu.node);
     }
     if (this.match) this.filter(this.match, rows);
+  }
+
+  // Whether the filters let the node through.
+  shows(name) {
+    return !this.rows.get(name)?.hidden;
+  }
+
+  // Goes to the cell or node, as a click on it does.
+  choose(key) {
+    this.#element(key)?.scrollIntoView({ block: "center" });
+    this.focus(key);
+    this.onChoose(key);
   }
 
   // How many nodes are shown.

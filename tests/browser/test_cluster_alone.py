@@ -15,7 +15,7 @@ from portal.dashboard.builder import Builder
 from portal.models import scope
 from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import page_facts
-from portal.models.cluster.history import HistoryPoint
+from portal.models.cluster.history import HistoryPoint, NodeHours
 from portal.models.cluster.rights import Rights
 from portal.models.person import Person
 
@@ -127,3 +127,38 @@ def test_plots_lead_to_the_rows_that_they_count(page: Any) -> None:
     expect(page.get_by_label("Waits because")).to_have_value("")
     expect(page.locator("#grid .gpu-free.gpu-other")).to_have_count(0)
     expect(page.locator("#grid .gpu-allocated.gpu-other")).to_have_count(2)
+
+
+def test_a_node_has_its_last_day_and_its_cpus(page: Any) -> None:
+    hour = int(time.time()) // 3600 * 3600
+    nodes = {
+        "gpu01": NodeHours(held=(*[None] * 22, 50.0, 100.0), used=(*[None] * 22, 10.0, 80.0)),
+        "cpu01": NodeHours(held=(25.0,) * 24, used=(None,) * 24),
+    }
+    hours = {
+        "at": [hour - 3600 * back for back in range(23, -1, -1)],
+        "nodes": {name: node.model_dump() for name, node in nodes.items()},
+    }
+    opened(page, answers={"history/nodes": hours})
+    page.locator("#heat").scroll_into_view_if_needed()
+    rows = page.locator("#heat-rows tr")
+    expect(rows).to_have_count(1)  # of a node without GPUs, none is used
+    expect(rows).to_have_text(re.compile(r"gpu01\s*45 %\s*80 %\s*80 %"))
+    strip = rows.locator(".heat-strip")
+    box = strip.bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 5)
+    expect(strip).to_have_attribute("title", re.compile("^gpu01, .*: 80 % GPUs used$"))
+    page.get_by_role("button", name="Held by jobs").click()
+    expect(rows).to_have_count(2)
+    # One tab stop, and arrow keys; a node leads to the grid.
+    expect(page.locator("#heat-rows [tabindex='0']")).to_have_text("cpu01")
+    page.locator("#heat-rows [tabindex='0']").press("ArrowDown")
+    expect(page.locator("#heat-rows :focus")).to_have_text("gpu01")
+    page.keyboard.press("Enter")
+    expect(page.locator("#panel")).to_be_focused()
+    expect(page.locator("#panel")).to_contain_text("gpu01")
+    page.get_by_label("Partition").select_option("cpu")
+    expect(rows.filter(visible=True)).to_have_count(1)
+    used = page.locator(".node-head[data-key=gpu01] .node-used")
+    expect(used).to_have_attribute("title", "24 of 32 CPUs held")
+    assert used.locator("span").evaluate("bar => bar.style.width") == "75%"
