@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..launch.kinds import kind_of
 from ..models.cluster.cluster import Job, JobState
 from ..models.cluster.dashboard import JobItem, QueueReason
 from ..models.session.session import SessionRecord
 from ..slurm import reasons
 from ..slurm.reasons import pending_words, state_words
 
-_NAMES = ("user", "name", "account", "environment", "session_id")
+_WORK = ("work", "work_name", "work_id")
+_NAMES = ("user", "name", "account", "environment", "session_id", *_WORK)
 _HELD_STATES = (JobState.REQUEUE_HOLD, JobState.RESV_DEL_HOLD, JobState.SPECIAL_EXIT)
 
 
@@ -33,6 +37,7 @@ def job_item(job: Job, session: SessionRecord | None, now: float) -> JobItem:
         account=job.account or None,
         environment=(session.environment or None) if session else None,
         session_id=session.id if session else None,
+        **dict(zip(_WORK, _work(session) if session else (None,) * 3, strict=True)),
         partition=job.partition,
         qos=job.qos,
         nodes=job.nodes,
@@ -49,6 +54,14 @@ def job_item(job: Job, session: SessionRecord | None, now: float) -> JobItem:
         position=None,
         held=is_held,
     )
+
+
+def _work(session: SessionRecord) -> tuple[str, str | None, str | None]:
+    """Return the word for a session's kind, and the name and id that its launch gave it."""
+    kind = kind_of(session)
+    asked = session.options.get(kind.option)
+    named = asked if isinstance(asked, Mapping) else {}
+    return kind.words.noun, named.get("name"), named.get("id")
 
 
 def without_names(item: JobItem) -> JobItem:

@@ -21,6 +21,9 @@ const panel = new Panel(byId("panel"), model, {
     grid.mark(null);
     grid.focus(key);
   },
+  onJob: (id) => {
+    lead({ jobs: "all", text: id });
+  },
 });
 const grid = new Grid(byId("grid"), model, {
   onPoint: (key) => panel.point(key),
@@ -33,7 +36,7 @@ const filters = new Filters(() => {
   filter();
   jobs.load(true);
 });
-const jobs = new Jobs(byId("jobs"), model, filters);
+const jobs = new Jobs(byId("jobs"), model, filters, { onPlace: (key) => grid.choose(key) });
 const heat = new Heat({ shows: (name) => grid.shows(name), onChoose: (name) => grid.choose(name) });
 
 let connection = "starting";
@@ -49,7 +52,7 @@ function filter() {
 // Shows the rows that a series of a plot counts: jobs, or GPUs.
 function lead({ jobs: which, ...values }) {
   filters.only(values);
-  if (which) jobs.choose(which);
+  if (which) jobs.choose(which === "all" ? "" : which);
   const title = byId(which ? "jobs-title" : "nodes-title");
   title.scrollIntoView({ block: "start" });
   title.focus({ preventScroll: true });

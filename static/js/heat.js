@@ -95,7 +95,7 @@ export class Heat {
     return el(
       "tr",
       {},
-      el("th", { scope: "row" }, el("button.plot-name", { type: "button", tabindex: "-1", onclick: () => this.onChoose(name) }, name)),
+      el("th", { scope: "row" }, el("button.as-link", { type: "button", tabindex: "-1", onclick: () => this.onChoose(name) }, name)),
       el("td.heat-cell", {}, strip),
       el("td.number", {}, percent(mean)),
       el("td.number", {}, percent(most)),

@@ -31,8 +31,10 @@ const COLUMNS = [
 ];
 
 export class Jobs {
-  constructor(place, model, filters) {
+  // `onPlace(key)` shows a GPU ("NODE/INDEX") or node of a job.
+  constructor(place, model, filters, { onPlace }) {
     this.model = model;
+    this.onPlace = onPlace;
     this.filters = filters;
     this.items = new Map();
     this.control = null;
@@ -187,15 +189,21 @@ function paintState(cell, job) {
 }
 
 function paintJob(cell, job) {
-  const seen = job.session_id && (job.mine || may("sessions:read"));
-  const key = `${job.id}\n${job.name ?? ""}\n${seen ? job.session_id : ""}\n${job.portal}`;
+  const key = [job.id, job.name, job.session_id, job.work, job.work_name].join("\n");
   if (cell.dataset.key === key) return;
   cell.dataset.key = key;
-  const id = seen ? el("a", { href: `${facts.prefix}sessions/${encodeURIComponent(job.session_id)}` }, job.id) : job.id;
   cell.replaceChildren(
-    el("span.first", {}, id, job.portal ? el("span.badge.tag-session", {}, "session") : null),
-    el("span.second", { title: job.name }, job.name ?? ""),
+    el("span.first", {}, job.id, job.portal ? " " : null, job.portal ? badge(job) : null),
+    el("span.second", { title: job.name }, job.work_name ?? job.name ?? ""),
   );
+}
+
+// What runs in a session. It leads to the session's page, and to the viewer's own run; others' only their users see.
+function badge(job) {
+  const words = job.work ?? "session";
+  if (!job.session_id || !(job.mine || may("sessions:read"))) return el("span.badge", {}, words);
+  const page = job.work === "run" && job.mine ? `runs/${encodeURIComponent(job.work_id)}` : `sessions/${encodeURIComponent(job.session_id)}`;
+  return el("a.badge", { href: facts.prefix + page }, words, hidden(` of job ${job.id}`));
 }
 
 function paintUser(cell, job) {
@@ -206,19 +214,19 @@ function paintEnvironment(cell, job) {
   lines(cell, job.environment ?? "–");
 }
 
-function paintWhere(cell, job) {
+function paintWhere(cell, job, { onPlace }) {
   const [first, ...rest] = job.nodes;
-  if (!first) {
-    lines(cell, "–", job.partition);
-    return;
-  }
-  const gpus = (node) => (job.gpu_indexes[node]?.length ? `GPU ${ranges(job.gpu_indexes[node])}` : "");
-  lines(
-    cell,
-    rest.length ? `${first} and ${rest.length} more` : [first, gpus(first)].filter(Boolean).join(": "),
-    job.partition,
-  );
+  const indexes = (node) => job.gpu_indexes[node] ?? [];
+  const gpus = (node) => (indexes(node).length ? `GPU ${ranges(indexes(node))}` : "");
+  const words = rest.length ? `${first} and ${rest.length} more` : [first, gpus(first)].filter(Boolean).join(": ");
+  const key = `${first ? words : "–"}\n${job.partition}`;
   cell.title = rest.length ? job.nodes.map((node) => [node, gpus(node)].filter(Boolean).join(": ")).join("\n") : "";
+  if (cell.dataset.key === key) return;
+  cell.dataset.key = key;
+  const [index] = indexes(first);
+  const place = index === undefined ? first : `${first}/${index}`;
+  const show = first ? el("button.as-link", { type: "button", onclick: () => onPlace(place) }, words, hidden(": show it on the grid")) : "–";
+  cell.replaceChildren(el("span.first", {}, show), el("span.second", {}, job.partition));
 }
 
 function paintGpus(cell, job, { model }) {

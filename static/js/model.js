@@ -8,7 +8,7 @@ import { natural } from "./sorting.js";
 // (portal.models.cluster.dashboard.page_facts).
 const { defaults, states, reasons } = JSON.parse(byId("cluster-facts").textContent).items;
 export { reasons, states };
-const NAMES = ["user", "name", "account", "environment", "session_id"];
+const NAMES = ["user", "name", "account", "environment", "session_id", "work", "work_name", "work_id"];
 
 // Events for all viewers have no names; the viewer's own items follow in a second event. Until then,
 // items known to be the viewer's stay theirs.

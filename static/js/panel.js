@@ -8,14 +8,15 @@ import { pill } from "./status.js";
 import { GPU_STATES, UNKNOWN, capital, gpuSign, memory, percent } from "./words.js";
 
 export class Panel {
-  // `onClose()` gives the focus back to the grid.
-  constructor(place, model, { onClose }) {
+  // `onClose()` gives the focus back to the grid; `onJob(id)` shows a job.
+  constructor(place, model, { onClose, onJob }) {
     this.place = place;
     this.model = model;
     this.pinned = null;
     this.shown = null;
     this.control = null; // portal.models.cluster.rights.Rights, for users with permission
     this.onClose = onClose;
+    this.onJob = onJob;
     place.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.pinned) {
         event.stopPropagation();
@@ -115,7 +116,7 @@ export class Panel {
       ),
       facts([
         ["Type", gpu.type],
-        held ? ["Job", gpu.job_id] : null,
+        held ? ["Job", el("button.as-link", { type: "button", dataset: { do: "job" }, onclick: () => this.onJob(gpu.job_id) }, gpu.job_id, hidden(": show it in the list"))] : null,
         held ? ["Held by", whose] : null,
         gpu.environment ? ["Environment", gpu.environment] : null,
         held || gpu.utilization !== null ? ["Utilisation", level(gpu.utilization, percent(gpu.utilization))] : null,

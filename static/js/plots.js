@@ -114,7 +114,7 @@ export class Plot {
       event.stopPropagation(); // uPlot would hide the series
       this.onChoose(series);
     };
-    return el("button.plot-name", { type: "button", onclick }, series.label, hidden(": show its rows"));
+    return el("button.as-link", { type: "button", onclick }, series.label, hidden(": show its rows"));
   }
 
   #describe() {

@@ -28,7 +28,10 @@ GRACE = Person(
 LONG = "a-name-that-is-as-long-as-names-of-jobs-are"
 
 
-def cluster() -> dict[str, Any]:
+RUN = {"id": "r1", "name": "learning-rates"}
+
+
+def cluster(viewer: str = "grace") -> dict[str, Any]:
     """Return what the API answers about a small cluster with jobs of long names."""
     told = snapshot(
         node("gpu01", pool(4, 0, 1), cpus=32, cpus_allocated=24, partitions=("gpu",)),
@@ -38,9 +41,15 @@ def cluster() -> dict[str, Any]:
         waiting("1234569", "barbara", name=LONG, reason="QOSMaxGRESPerUser", gpus=4),
         at=time.time(),
     )
-    session = record("s1", "1234567", "barbara", environment=LONG)
-    items = Builder().build(told, [session], {}, lambda _: None)
-    jobs = [item.model_dump(mode="json") for item in items.jobs.values()]
+    sessions = [
+        record("s1", "1234567", "barbara", environment=LONG),
+        record("s2", "1234568", "ada", work="run", options={"run": RUN}),
+    ]
+    items = Builder().build(told, sessions, {}, lambda _: None)
+    jobs = [
+        item.altered(mine=item.user == viewer).model_dump(mode="json")
+        for item in items.jobs.values()
+    ]
     head = {"stream": "a1", "version": 1, "taken_at": told.taken_at}
     board = {
         **head,
@@ -74,13 +83,13 @@ def opened(page: Any, person: Person = GRACE, answers: dict[str, Any] | None = N
         page,
         "cluster.html",
         person=person,
-        answers={**cluster(), **history(), **(answers or {})},
+        answers={**cluster(person.name), **history(), **(answers or {})},
         view=None,
         interval=5,
         items=page_facts(),
     )
     page.locator("#jobs tbody tr").nth(2).wait_for()
-    page.get_by_role("button", name="Hold job 1234569").wait_for()
+    expect(page.locator("#nodes-count")).to_have_text("2 nodes")
 
 
 @pytest.mark.parametrize("collapsed", [False, True])
@@ -162,3 +171,21 @@ def test_a_node_has_its_last_day_and_its_cpus(page: Any) -> None:
     used = page.locator(".node-head[data-key=gpu01] .node-used")
     expect(used).to_have_attribute("title", "24 of 32 CPUs held")
     assert used.locator("span").evaluate("bar => bar.style.width") == "75%"
+
+
+def test_jobs_say_what_runs_and_lead_to_their_gpus_and_back(page: Any) -> None:
+    opened(page, person=GRACE.model_copy(update={"name": "ada"}))
+    cells = page.locator("#jobs .cell-id")
+    session, run = (cells.filter(has_text=id_) for id_ in ("1234567", "1234568"))
+    assert session.locator(".badge").get_attribute("href") == "/services/portal/sessions/s1"
+    expect(session.locator(".badge")).to_contain_text("session")
+    expect(run).to_contain_text("learning-rates")
+    expect(run.locator(".badge")).to_contain_text("run")
+    assert run.locator(".badge").get_attribute("href") == "/services/portal/runs/r1"
+    page.get_by_role("button", name="gpu01: GPU 0").click()
+    expect(page.locator("#grid [data-key='gpu01/0']")).to_have_attribute("aria-selected", "true")
+    panel = page.locator("#panel")
+    expect(panel).to_be_focused()
+    panel.get_by_role("button", name="1234567").click()
+    expect(page.locator("#jobs-title")).to_be_focused()
+    expect(page.get_by_label("Search")).to_have_value("1234567")

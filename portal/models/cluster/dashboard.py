@@ -1,8 +1,8 @@
 """Items of the cluster page: nodes, GPUs, jobs, and their changes.
 
 The same models are the API's items and the event stream's content. Times are Unix seconds,
-memory MiB; None: unknown. ``user``, ``name``, ``account``, ``environment`` and ``session_id`` are
-None if this viewer may not see them; ``mine`` marks the viewer's own items.
+memory MiB; None: unknown. ``user``, ``name``, ``account``, ``environment``, ``session_id`` and what
+begins with ``work`` are None if this viewer may not see them; ``mine`` marks the viewer's own items.
 """
 
 from __future__ import annotations
@@ -84,6 +84,9 @@ class JobItem(Frozen):
     account: str | None = None
     environment: str | None = None
     session_id: str | None = None
+    work: str | None = None  # the word for the kind of the session: "session", "kernel", "run"
+    work_name: str | None = None  # of the run, or of the kernel's kernelspec
+    work_id: str | None = None
     partition: str = ""
     qos: str = ""
     nodes: tuple[str, ...] = ()

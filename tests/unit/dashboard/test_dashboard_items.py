@@ -19,7 +19,8 @@ from portal.models.cluster.gpu import GpuReading, GpuState
 from portal.paths import data_path
 from portal.slurm.reasons import node_words
 
-NAMES = ("user", "name", "account", "environment", "session_id")
+WORK = ("work", "work_name", "work_id")
+NAMES = ("user", "name", "account", "environment", "session_id", *WORK)
 
 
 def built(told: ClusterSnapshot, *sessions: Any, readings: tuple[GpuReading, ...] = ()) -> Items:
@@ -246,12 +247,29 @@ def test_others_jobs_are_shown_without_names(dashboard: Dashboard) -> None:
     seen = {job.id: job for job in dashboard.jobs_for(STRANGER)}
     assert seen.keys() == {"7", "8", "9"}
     for one in seen.values():
-        assert [getattr(one, name) for name in NAMES] == [None] * 5
+        assert [getattr(one, name) for name in NAMES] == [None] * len(NAMES)
         assert not one.mine
     assert seen["7"].portal
     for gpu in dashboard.gpus_for(STRANGER):
         assert (gpu.user, gpu.environment, gpu.mine) == (None, None, False)
     assert dashboard.job_for(STRANGER, "8") == seen["8"]
+
+
+@pytest.mark.parametrize(
+    ("work", "options", "expected"),
+    [
+        ("jupyterlab", {"gpus": 1}, ("session", None, None)),
+        ("run", {"run": {"id": "r1", "name": "rates"}}, ("run", "rates", "r1")),
+        ("kernel", {"kernel": {"id": "k1", "name": "python3"}}, ("kernel", "python3", "k1")),
+        ("tensorboard", {"tensorboard": ["/logs"]}, ("session", None, None)),
+        ("of another version", {}, ("session", None, None)),
+    ],
+)
+def test_a_job_says_what_runs_in_its_session(work: str, options: Any, expected: Any) -> None:
+    told = snapshot(node("gpu01", pool(1, 0)), job("7", held={"gpu01": (0,)}), job("8"))
+    items = built(told, record("s1", "7", work=work, options=options)).jobs
+    assert tuple(getattr(items["7"], name) for name in WORK) == expected
+    assert tuple(getattr(items["8"], name) for name in WORK) == (None, None, None)
 
 
 def test_ones_own_are_marked_and_named(dashboard: Dashboard) -> None:
