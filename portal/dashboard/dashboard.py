@@ -17,6 +17,7 @@ from ..errors import PortalError, SlurmUnavailable
 from ..models import scope
 from ..models.cluster.cluster import ClusterSnapshot
 from ..models.cluster.dashboard import Changes, GpuItem, JobItem
+from ..models.cluster.job_use import JobUse
 from ..models.person import Person
 from ..periodic import Periodic
 from ..sessions.meter import UsageMeter
@@ -27,6 +28,7 @@ from ..telemetry import Telemetry
 from .builder import Builder, Items
 from .changes import Ring, head, step
 from .history import History, sample
+from .job_use import JobUses
 from .pauses import Pauses
 from .sessions import LivingSessions
 from .streams import Broadcaster, EventStream
@@ -71,6 +73,7 @@ class Dashboard(LoggingConfigurable):
         self._urgent = False  # somebody waits for the next refresh, perhaps after a change
         self._incomplete = False  # a step was lost: the next one cannot be sent as a step
         self._sessions = LivingSessions(self.store, self.log)
+        self.job_uses = JobUses()
         self._history = self._meter = None
         if self.store is not None:
             self._history = History(self.store, self.log)
@@ -106,7 +109,7 @@ class Dashboard(LoggingConfigurable):
             try:
                 async with asyncio.timeout(_LAST_WORDS):
                     await self._meter.close(time.time())
-                    await self._history.settle()
+                    await self._history.close(self.job_uses.all())
             except TimeoutError:
                 self.log.warning("The last usage is recorded at the next start.")
 
@@ -166,8 +169,14 @@ class Dashboard(LoggingConfigurable):
         readings = await asyncio.to_thread(self.telemetry.accountable, view.snapshot)
         if self._history.due(view, now):
             seen = view, readings, busy, now, self._history.seen_at
-            self._history.write_sample(await asyncio.to_thread(sample, *seen), view.taken_at)
+            new = await asyncio.to_thread(sample, *seen)
+            uses = await asyncio.to_thread(self._take_uses, view, now)
+            self._history.write_sample(new, view.taken_at, uses)
         await self._meter.see(view.snapshot, readings, busy, view.sessions, now)
+
+    def _take_uses(self, view: ClusterView, now: float) -> list[JobUse]:
+        readings, memory = self.telemetry.readings(view.snapshot), self.telemetry.memory()
+        return self.job_uses.take(view, readings, memory, now)
 
     def _view(self, snapshot: ClusterSnapshot, items: Items) -> ClusterView:
         telemetry = self.telemetry

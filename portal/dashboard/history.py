@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import PortalError
 from ..models.cluster.cluster import ClusterSnapshot
 from ..models.cluster.gpu import GpuReading, GpuState
 from ..models.cluster.history import ClusterSample
+from ..models.cluster.job_use import JobUse
 from .builder import Readings
 from .series import series
 from .view import ClusterView
@@ -37,26 +38,38 @@ class History:
         error. A minute in which Slurm did not answer has no sample."""
         return not view.error and int(now // _MINUTE) != self._minute
 
-    def write_sample(self, sample: ClusterSample, seen_at: float | None = None) -> None:
-        """Write the sample of Slurm's answer at ``seen_at`` in the background; it is lost where the
-        database is away."""
+    def write_sample(
+        self, sample: ClusterSample, seen_at: float | None = None, uses: Sequence[JobUse] = ()
+    ) -> None:
+        """Write the sample of Slurm's answer at ``seen_at``, and the ``uses`` of jobs, in the
+        background; they are lost where the database is away."""
         self.seen_at, self._minute = seen_at, int(sample.at // _MINUTE)
         if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write(sample))
+            self._writing = asyncio.create_task(self._write(sample, uses))
 
     async def settle(self) -> None:
         """Wait for the writing."""
         if self._writing is not None:
             await self._writing
 
-    async def _write(self, sample: ClusterSample) -> None:
+    async def close(self, uses: Sequence[JobUse]) -> None:
+        """Wait for the writing, and write the ``uses`` of jobs that run."""
+        await self.settle()
         try:
+            await self._store.job_use.save(uses)
+        except PortalError as error:
+            self._log.warning("The use of jobs since the last minutes is lost: %s", error)
+
+    async def _write(self, sample: ClusterSample, uses: Sequence[JobUse]) -> None:
+        try:
+            await self._store.job_use.save(uses)
             await self._store.history.add_samples(sample)
             await self._store.series.add_samples(sample)
             if self._pruned_on != (today := int(sample.at // _DAY)):
                 before = sample.at - self._store.history_days * _DAY
                 await self._store.history.prune(before)
                 await self._store.series.prune(before, sample.at)
+                await self._store.job_use.prune(sample.at)
                 self._pruned_on = today
         except PortalError as error:
             self._log.warning("A sample of the cluster's history is lost: %s", error)

@@ -25,7 +25,7 @@ from .catalog import (
     versions,
     work,
 )
-from .cluster import cluster, gpus, history, jobs, nodes, stream, usage
+from .cluster import cluster, gpus, history, job_use, jobs, nodes, stream, usage
 from .cluster.metrics import MetricsHandler
 from .destinations import endpoint as destinations
 from .pages.catalog import CATALOG_PAGES
@@ -64,6 +64,7 @@ _OWN: tuple[type[Endpoint], ...] = (
     *favourites.ENDPOINTS,
     *gpus.ENDPOINTS,
     *history.ENDPOINTS,
+    *job_use.ENDPOINTS,
     *jobs.ENDPOINTS,
     *destinations.ENDPOINTS,
     *measurements.ENDPOINTS,

@@ -48,6 +48,7 @@ from .sessions.usage import UsageTable
 from .site.announcements import AnnouncementTable
 from .site.audit import AuditTable
 from .site.history import HistoryTable
+from .site.job_use import JobUseTable
 from .site.series import SeriesTable
 
 __all__ = ["HEAD", "Store"]
@@ -113,6 +114,7 @@ class Store(LoggingConfigurable):
         self.sessions = SessionTable(self.database)
         self.history = HistoryTable(self.database)
         self.series = SeriesTable(self.database)
+        self.job_use = JobUseTable(self.database)
         self.usage = UsageTable(self.database)
         self.reports = ReportTable(self.database)
         self.replica_sets = ReplicaSetTable(self.database)

@@ -121,6 +121,10 @@ class Telemetry(TelemetrySettings):
                 del readings[gpu]
         return readings
 
+    def memory(self) -> dict[str, int]:
+        """Return the memory of jobs (MiB) that their sessions have reported lately."""
+        return self.reported.memory(self.max_age)
+
     def take(self, job: Job, report: TelemetryReport, at: float, first: Node | None = None) -> None:
         """Take a session's report of its own ``job``, made at ``at`` (Unix seconds); ``first`` is
         the job's first node, if known.

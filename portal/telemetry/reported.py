@@ -22,7 +22,8 @@ class Reported:
     """Newest report of each job."""
 
     def __init__(self) -> None:
-        self._of_jobs: dict[str, tuple[float, list[GpuReading]]] = {}  # time by time.monotonic()
+        # Time by time.monotonic(), readings, and the memory of the job in MiB.
+        self._of_jobs: dict[str, tuple[float, list[GpuReading], int | None]] = {}
 
     def take(self, job: Job, report: TelemetryReport, at: float, first: Node | None = None) -> None:
         """Keep ``report`` of ``job``, made at ``at`` (Unix seconds). ``first``: its first node.
@@ -51,7 +52,7 @@ class Reported:
             )
             for index, gpu in indexes(report.gpus, held)
         ]
-        self._of_jobs[job.id] = time.monotonic(), readings
+        self._of_jobs[job.id] = time.monotonic(), readings, report.memory_used
 
     def readings(self, snapshot: ClusterSnapshot, max_age: float) -> dict[Gpu, GpuReading]:
         """Return readings of the last ``max_age`` seconds, for GPUs that their job still holds."""
@@ -61,7 +62,7 @@ class Reported:
         holds = holders(snapshot)
         oldest = time.monotonic() - max_age
         for job_id, report in list(self._of_jobs.items()):
-            received_at, readings = report
+            received_at, readings, _ = report
             if received_at < oldest:
                 # Pages are made in a thread: a newer report may have come meanwhile.
                 if self._of_jobs.get(job_id) is report:
@@ -73,6 +74,16 @@ class Reported:
                 if job is not None and job.id == job_id and reading.at >= (job.start_time or 0):
                     current[gpu] = reading
         return current
+
+    def memory(self, max_age: float) -> dict[str, int]:
+        """Return the memory (MiB) of the jobs that have reported it in the last ``max_age``
+        seconds."""
+        oldest = time.monotonic() - max_age
+        return {
+            id_: memory
+            for id_, (received_at, _, memory) in list(self._of_jobs.items())
+            if memory is not None and received_at >= oldest
+        }
 
 
 def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:

@@ -5,6 +5,7 @@ import { apiUrl, call, facts, may, now } from "./api.js";
 import { ask, perform } from "./dialog.js";
 import { announce, byId, el, hidden, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
+import { openJob, runs } from "./job.js";
 import { newerJob, states } from "./model.js";
 import { Pager } from "./pager.js";
 import { pill } from "./status.js";
@@ -124,6 +125,11 @@ export class Jobs {
     this.load(true);
   }
 
+  // Shows a job's details.
+  open(id) {
+    openJob(this.items.get(id), this);
+  }
+
   tick() {
     for (const job of this.items.values()) this.table.update(job, true);
   }
@@ -188,22 +194,15 @@ function paintState(cell, job) {
   setText(cell.lastChild, more.join(", "));
 }
 
-function paintJob(cell, job) {
+function paintJob(cell, job, jobs) {
   const key = [job.id, job.name, job.session_id, job.work, job.work_name].join("\n");
   if (cell.dataset.key === key) return;
   cell.dataset.key = key;
+  const id = el("button.as-link", { type: "button", onclick: () => jobs.open(job.id) }, job.id, hidden(": details"));
   cell.replaceChildren(
-    el("span.first", {}, job.id, job.portal ? " " : null, job.portal ? badge(job) : null),
+    el("span.first", {}, id, job.portal ? [" ", runs(job, job.work ?? "session", ".badge")] : null),
     el("span.second", { title: job.name }, job.work_name ?? job.name ?? ""),
   );
-}
-
-// What runs in a session. It leads to the session's page, and to the viewer's own run; others' only their users see.
-function badge(job) {
-  const words = job.work ?? "session";
-  if (!job.session_id || !(job.mine || may("sessions:read"))) return el("span.badge", {}, words);
-  const page = job.work === "run" && job.mine ? `runs/${encodeURIComponent(job.work_id)}` : `sessions/${encodeURIComponent(job.session_id)}`;
-  return el("a.badge", { href: facts.prefix + page }, words, hidden(` of job ${job.id}`));
 }
 
 function paintUser(cell, job) {

@@ -2,8 +2,8 @@
 
 import { el, hidden } from "./dom.js";
 
-// uPlot comes from npm at installation (deploy/install.sh).
-const library = import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
+// uPlot comes from npm at installation (deploy/install.sh), and is loaded with the first plot.
+const library = () => import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const SYNC = "portal-history";
@@ -12,17 +12,18 @@ const round = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 }
 
 // One plot in `place`. `series`: {label, color and fill (CSS variables), dash, width}; `stacked`: the values of
 // each, but of a `line`, lie on those that follow it. `words(value)` is a value with its unit, `steps` those of
-// its axis. `onZoom(from, to)` is called with the selected time range in seconds, `onChoose(series)` with the
+// its axis, `most` its end. `onZoom(from, to)` is called with the selected time range in seconds, `onChoose(series)` with the
 // series whose name is clicked.
 export class Plot {
   /** @param {any} place @param {any} given */
-  constructor(place, { title, series = [], stacked = false, words = round, steps = COUNTS, onZoom, onChoose = null, height = 190 }) {
+  constructor(place, { title, series = [], stacked = false, words = round, steps = COUNTS, onZoom, onChoose = null, most = null, height = 190 }) {
     this.place = place;
     this.title = title;
     this.series = series;
     this.stacked = stacked;
     this.words = words;
     this.steps = steps;
+    this.most = most;
     this.onZoom = onZoom;
     this.onChoose = onChoose;
     this.height = height;
@@ -34,7 +35,7 @@ export class Plot {
 
   // `values`: arrays of equal length, times (Unix seconds) first; null is a gap.
   async show(values, range, series = this.series) {
-    this.library = await library;
+    this.library = await library();
     const same = this.plot && series.length === this.series.length && series.every(({ label }, at) => label === this.series[at].label);
     this.values = values;
     this.range = range;
@@ -65,7 +66,7 @@ export class Plot {
       height: this.height,
       tzDate: (at) => new Date(at * 1000),
       cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false } },
-      scales: { x: { time: true, range: () => this.range }, y: { range: (_, __, most) => [0, Math.max(1, Math.ceil((most ?? 0) * 1.05))] } },
+      scales: { x: { time: true, range: () => this.range }, y: { range: (_, __, most) => [0, this.most ?? Math.max(1, Math.ceil((most ?? 0) * 1.05))] } },
       axes: [
         { ...axis, values: timeTicks },
         { ...axis, size: 52, incrs: this.steps, values: (_, ticks) => ticks.map(this.words) },

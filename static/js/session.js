@@ -9,6 +9,7 @@ import { Poller } from "./poller.js";
 import { actions, efficiency, isLiving, place, resources, state, suggestion, timeline, times, titleOf } from "./sessionview.js";
 import { spaceOf } from "./space.js";
 import { startup } from "./startup.js";
+import { showUse } from "./use.js";
 import { facts as factList } from "./panel.js";
 
 const EVERY = 10000;
@@ -16,6 +17,7 @@ const main = byId("session");
 const id = main.dataset.id;
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
 let withLog = true;
+let useAt = 0; // when the use is shown again
 
 async function load() {
   const session = await call(`sessions/${encodeURIComponent(id)}`, { query: { log: String(withLog) } });
@@ -27,6 +29,7 @@ async function load() {
     history.replaceState(null, "", window.location.pathname + window.location.search); // once
     extend(session, () => poller.now());
   }
+  useOf(session);
   if (session.log !== null) log(session.log, session);
   showTrouble(null);
   byId("log-again").hidden = session.mine || !isLiving(session);
@@ -77,6 +80,15 @@ function show(session) {
     el("section.session-times", { "aria-label": "Timeline" }, el("h2", {}, "Timeline"), timeline(session), startup(session)),
   );
   if (focused) [...main.querySelectorAll("a, button")].find((item) => item.textContent === focused)?.focus();
+}
+
+// The use over time: once, and then once a minute while it runs.
+function useOf(session) {
+  if (session.started_at === null || now() < useAt) return;
+  useAt = isLiving(session) ? now() + 60 : Infinity;
+  const place = byId("use");
+  showUse(place, `sessions/${encodeURIComponent(id)}`).catch((error) => fill(place, error.message));
+  byId("use-part").hidden = false;
 }
 
 function log(text, session) {

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from clusters import job, node, pool, record, snapshot, waiting
+from looks import violations
 from pages_alone import open_alone
 
 from portal.dashboard.builder import Builder
@@ -189,3 +190,43 @@ def test_jobs_say_what_runs_and_lead_to_their_gpus_and_back(page: Any) -> None:
     panel.get_by_role("button", name="1234567").click()
     expect(page.locator("#jobs-title")).to_be_focused()
     expect(page.get_by_label("Search")).to_have_value("1234567")
+
+
+USE = {"job_id": "1234567", "seconds": 60, "sources": "dcgm,simulated", "gpu_memory": [1024, 2048]}
+
+
+def test_the_details_of_a_job_show_its_use(page: Any) -> None:
+    now = int(time.time())
+    parts = [
+        {**USE, "began_at": now - 600, "gpu": [10, 20], "memory": [None] * 2, "last_at": now - 480},
+        {**USE, "began_at": now - 120, "gpu": [90, 70], "memory": [None] * 2, "last_at": now},
+    ]
+    opened(page, answers={"jobs/1234567/use": {"parts": parts}, "jobs/1234568/use": {"parts": []}})
+    page.get_by_role("button", name="1234567: details").click()
+    dialog = page.get_by_role("dialog", name="Job 1234567")
+    expect(dialog).to_contain_text(LONG)
+    plots = dialog.locator("canvas")
+    expect(plots).to_have_count(2)  # no session reports the host's memory
+    expect(plots.first).to_have_attribute("aria-label", re.compile("last 70 %, maximum 90 %"))
+    expect(plots.last).to_have_attribute("aria-label", re.compile("GPU memory.*last 2 GB"))
+    expect(dialog.locator(".portal-simulated")).to_be_visible()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="1234567: details")).to_be_focused()
+    page.get_by_role("button", name="1234568: details").click()
+    expect(page.get_by_role("dialog")).to_contain_text("No use was measured")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="1234567: details").click()
+    page.get_by_role("dialog").get_by_role("button", name="gpu01: GPU 0").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator("#grid [data-key='gpu01/0']")).to_have_attribute("aria-selected", "true")
+
+
+def test_the_use_of_others_is_not_asked_for(page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    opened(page, person=Person(name="eve"))
+    page.get_by_role("button", name="1234567: details").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Job 1234567")
+    page.wait_for_timeout(500)
+    assert not any("/use" in url for url in asked)

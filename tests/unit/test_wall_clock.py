@@ -69,6 +69,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/demo/course.py": 2,
         "portal/handlers/admin/announcements.py": 3,
         "portal/handlers/cluster/history.py": 4,
+        "portal/handlers/cluster/job_use.py": 2,
         "portal/work/kernel/endpoints.py": 1,
         "portal/handlers/cluster/usage.py": 4,
         "portal/handlers/courses/courses.py": 2,

@@ -14,6 +14,7 @@ from portal.features import loaded
 from portal.store import Store
 from portal.store.sessions.sessions import sessions
 from portal.store.sessions.usage_tables import days, groups, jobs
+from portal.store.site.job_use import job_use
 
 from .past import PREFIX, past
 
@@ -29,6 +30,7 @@ async def remove(store: Store, before: float) -> None:
     ours = select(jobs.c.id).where(jobs.c.job_id.startswith(PREFIX))
     statements = (
         delete(sessions).where(sessions.c.id.startswith(PREFIX)),
+        delete(job_use).where(job_use.c.job_id.startswith(PREFIX)),
         delete(days).where(days.c.job.in_(ours)),
         delete(groups).where(groups.c.job.in_(ours)),
         delete(jobs).where(jobs.c.job_id.startswith(PREFIX)),

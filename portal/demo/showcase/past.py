@@ -12,6 +12,7 @@ from typing import Any
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.history import ClusterSample
+from portal.models.cluster.job_use import JobUse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage
 from portal.sessions.ending import explain
@@ -19,6 +20,7 @@ from portal.sessions.gpu_time import by_day
 from portal.store import Store
 
 from .series_past import series_of
+from .use_past import use_of
 
 PREFIX = "example-"
 """Beginning of the ids of all made up sessions and jobs."""
@@ -90,22 +92,26 @@ class ClusterPast(Past):
     """Past of the cluster."""
 
     history: list[ClusterSample]
+    uses: list[JobUse]
 
     async def write(self, store: Store) -> None:
         await super().write(store)
         await store.history.add_samples(*self.history)
         await store.series.add_samples(*self.history)
+        await store.job_use.save(self.uses)
 
 
 def past(now: float) -> ClusterPast:
     """Return the past of a demo that begins ``now`` (Unix seconds)."""
     sessions: list[SessionRecord] = []
     usage: list[JobUsage] = []
+    uses: list[JobUse] = []
     for number, example in enumerate(EXAMPLES, 1):
         session = _session(example, number, now)
         sessions.append(session)
         usage.extend(usage_of(session, example.gpus, example.busy))
-    return ClusterPast(sessions, usage, list(_history(now)))
+        uses.append(use_of(session, example.gpus, example.busy, example.peak))
+    return ClusterPast(sessions, usage, list(_history(now)), uses)
 
 
 def _session(example: Example, number: int, now: float) -> SessionRecord:

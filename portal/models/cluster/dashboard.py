@@ -1,8 +1,9 @@
 """Items of the cluster page: nodes, GPUs, jobs, and their changes.
 
 The same models are the API's items and the event stream's content. Times are Unix seconds,
-memory MiB; None: unknown. ``user``, ``name``, ``account``, ``environment``, ``session_id`` and what
-begins with ``work`` are None if this viewer may not see them; ``mine`` marks the viewer's own items.
+memory MiB; None: unknown. ``user``, ``name``, ``account``, ``environment``, ``session_id`` and
+what begins with ``work`` are None if this viewer may not see them; ``mine`` marks the viewer's own
+items.
 """
 
 from __future__ import annotations

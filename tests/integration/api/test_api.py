@@ -157,6 +157,27 @@ def test_history(ada: Caller) -> None:
     assert points[-1]["at"] + points[-1]["seconds"] >= now
 
 
+def test_the_use_of_a_job_over_time(ada: Caller, grace: Caller, job: dict[str, Any]) -> None:
+    path = f"jobs/{job['id']}/use"
+    wait_until("the job's use was measured", lambda: ada.get(path).json()["parts"], timeout=90)
+    (part,) = ada.get(path).json()["parts"]
+    assert part["sources"] == "simulated" and part["gpu"][0] is not None
+    assert grace.get(path).status_code == 200
+    assert error_of(ada.get("jobs/999999999/use"))["code"] == "not_found"
+
+
+def test_quantities_by_name(ada: Caller) -> None:
+    def kinds() -> set[str]:
+        series = ada.get("history/series", params={"points": 10}).json()["series"]
+        return {one["kind"] for one in series}
+
+    wait_until("power is recorded", lambda: "power" in kinds(), timeout=90)
+    assert kinds() <= {"queue", "wait", "power"}
+    hours = ada.get("history/nodes").json()
+    assert len(hours["at"]) == 24 and "gpu01" in hours["nodes"]
+    assert hours["nodes"]["gpu01"]["held"][-1] is not None
+
+
 def test_lists_as_files(ada: Caller, job: dict[str, Any]) -> None:
     answer = ada.get("jobs.csv")
     assert answer.headers["content-disposition"] == 'attachment; filename="jobs.csv"'

@@ -15,7 +15,7 @@ from portal.handlers.cluster.jobs import JobFilter
 
 SECRET = "xylophon"  # stands in every name that is not for ada
 PEOPLE = {"grace": "3-xylophon", "barbara": "1-xylophon", "student01": "2-xylophon"}
-BLANK = ("user", "name", "account", "environment", "session_id")
+BLANK = ("user", "name", "account", "environment", "session_id", "work", "work_name", "work_id")
 
 
 def submit(demo: Any, owner: str, *options: str) -> str:
@@ -79,6 +79,8 @@ def test_lists(demo: Any, ada: Caller, grace: Caller, theirs: dict[str, str]) ->
         "cluster",
         "nodes",
         "history?points=2",
+        "history/series?points=2",
+        "history/nodes",
     ):
         none_of_theirs(demo, ada.get(path).text)
 
@@ -86,6 +88,8 @@ def test_lists(demo: Any, ada: Caller, grace: Caller, theirs: dict[str, str]) ->
 def test_single_jobs(demo: Any, ada: Caller, theirs: dict[str, str]) -> None:
     for id_ in theirs.values():
         none_of_theirs(demo, ada.get(f"jobs/{id_}").text)
+        if demo.people:
+            assert ada.get(f"jobs/{id_}/use").status_code == 403
 
 
 def test_a_session_of_someone_else(ada: Caller, grace: Caller, theirs: dict[str, str]) -> None:

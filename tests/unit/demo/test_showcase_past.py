@@ -128,6 +128,8 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     points = await store.history.points(NOW - 3600, NOW, 100)
     assert sum(point.gpus_total == 20 for point in points) >= 58
     assert len((await store.series.nodes(NOW))[1]) == 8
+    (use,) = await store.job_use.of_job(f"{PREFIX}1", 0, NOW)
+    assert use.sources == "simulated" and len(use.gpu) == len(use.memory) == 60
 
     await remove(store, NOW)
     assert [session.id for session in (await store.sessions.find())[0]] == ["real"]
@@ -138,6 +140,7 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     points = await store.history.points(NOW - HOURS * 3600, NOW + 120, 1000)
     assert sum(point.gpus_total is not None for point in points) == 1
     assert (await store.series.nodes(NOW))[1] == {}
+    assert await store.job_use.of_job(f"{PREFIX}1", 0, NOW) == []
 
 
 async def test_without_a_meeting_in_the_past_nothing_is_written(store: Store) -> None:
