@@ -27,6 +27,9 @@ export function ask({ title, text, action, danger = false, field = null, keep = 
   });
 }
 
+// The field of a dialog that stops another user's session.
+export const readBy = (user) => ({ label: `Reason, which ${user ?? "its owner"} reads`, required: true });
+
 // Runs `act` and shows its result in the page (role=status).
 export async function tell(act) {
   try {

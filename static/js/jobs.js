@@ -2,7 +2,7 @@
 // is loaded again when jobs are added or removed.
 
 import { apiUrl, call, facts, may, now } from "./api.js";
-import { ask, perform } from "./dialog.js";
+import { ask, perform, readBy } from "./dialog.js";
 import { announce, byId, el, hidden, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
 import { openJob, runs } from "./job.js";
@@ -163,7 +163,7 @@ export class Jobs {
     this.pager.show(page);
   }
 
-  // Shows or hides actions according to the portal's rights in Slurm.
+  // Enables actions according to the portal's rights in Slurm.
   allow(control) {
     this.control = control;
     const words = byId("jobs-rights");
@@ -256,21 +256,25 @@ function paintLeft(cell, job) {
 }
 
 function paintActions(cell, job, { control }) {
-  const rights = may("jobs:manage");
-  const own = job.mine;
-  const slurm = Boolean(control?.jobs);
-  /** @type {["cancel" | "hold" | "release", string][]} */
-  const buttons = [];
-  if (own || (rights && (job.portal || slurm))) buttons.push(["cancel", job.portal ? "Stop" : "Cancel"]);
-  if (rights && slurm && isPending(job)) buttons.push(job.held ? ["release", "Release"] : ["hold", "Hold"]);
-  const key = `${job.id} ${buttons.join(";")}`;
+  const manages = may("jobs:manage");
+  /** @type {["cancel" | "hold" | "release", string, boolean][]} */
+  const buttons = []; // and whether Slurm must let the portal's account do it
+  // The Hub stops a session as its owner would; so does the portal with a user's own job.
+  if (job.mine || (manages && (job.portal || control))) buttons.push(["cancel", job.portal ? "Stop" : "Cancel", !job.mine && !job.portal]);
+  if (manages && control && isPending(job)) buttons.push(job.held ? ["release", "Release", true] : ["hold", "Hold", true]);
+  const missing = control?.jobs ? null : (control?.missing?.jobs ?? null);
+  const key = `${job.id} ${buttons.join(";")} ${missing}`;
   if (cell.dataset.key === key) return;
   cell.dataset.key = key;
   cell.replaceChildren(
-    ...buttons.map(([what, label]) =>
+    ...buttons.map(([what, label, slurm]) =>
       el(
         `button.btn.btn-sm.${what === "cancel" ? "btn-outline-danger.portal-danger" : "btn-outline-contrast"}`,
-        { type: "button", onclick: () => act(what, job) },
+        {
+          type: "button",
+          onclick: () => act(what, job),
+          ...(slurm && missing ? { disabled: true, title: missing, "aria-describedby": "jobs-rights" } : {}),
+        },
         label,
         hidden(` job ${job.id}`),
       ),
@@ -295,7 +299,15 @@ const CONSEQUENCES = {
 /** @param {"cancel" | "hold" | "release"} what @param {any} job */
 async function act(what, job) {
   const whose = job.user && !job.mine ? `Owner: ${job.user}${job.name ? `, job name: ${job.name}` : ""}. ` : "";
-  const sure = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what] });
-  if (sure === null) return;
-  await perform(call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: {} }));
+  const reason = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what], field: reasonField(what, job) });
+  if (reason === null) return;
+  await perform(call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: { reason } }));
+}
+
+// The owner of a session reads why another user stops it; of other jobs, the audit log has the reason. A point of a
+// run is a job of many: the run goes on.
+function reasonField(what, job) {
+  if (job.mine) return null;
+  const stops = what === "cancel" && job.portal && !job.id.includes("_");
+  return stops ? readBy(job.user) : { label: "Reason for the audit log (optional)" };
 }

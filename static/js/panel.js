@@ -158,17 +158,20 @@ export class Panel {
 
   #actions(node) {
     if (!may("nodes:manage") || !this.control) return null;
-    if (!this.control.nodes) {
-      return el("p.portal-quiet.panel-rights", {}, this.control.missing.nodes ?? "The portal's Slurm account is not allowed to drain nodes.");
-    }
+    // What Slurm does not let the portal's account do is said before a click.
+    const missing = this.control.nodes ? null : (this.control.missing.nodes ?? "The portal's Slurm account is not allowed to drain nodes.");
+    const denied = missing ? { disabled: true, title: missing, "aria-describedby": "panel-rights" } : {};
     const button = (what, label, act) =>
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", dataset: { do: what }, onclick: act }, label, hidden(` ${node.name}`));
-    return el(
-      "div.panel-actions",
-      {},
-      node.drained ? null : button("drain", "Drain…", () => this.#drain(node.name)),
-      node.drained || node.down ? button("resume", "Resume…", () => this.#resume(node.name)) : null,
-    );
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", dataset: { do: what }, onclick: act, ...denied }, label, hidden(` ${node.name}`));
+    return [
+      el(
+        "div.panel-actions",
+        {},
+        node.drained ? null : button("drain", "Drain…", () => this.#drain(node.name)),
+        node.drained || node.down ? button("resume", "Resume…", () => this.#resume(node.name)) : null,
+      ),
+      missing ? el("p.portal-quiet.panel-rights", { id: "panel-rights" }, missing) : null,
+    ];
   }
 
   async #drain(name) {

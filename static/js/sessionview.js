@@ -1,7 +1,7 @@
 // A session as a card and in detail: its state, why it ended, its resource usage.
 
 import { call, facts, may, now } from "./api.js";
-import { ask, perform, tell } from "./dialog.js";
+import { ask, perform, readBy, tell } from "./dialog.js";
 import { announce, el, hidden, icon } from "./dom.js";
 import { extendButton } from "./extend.js";
 import { moveButton } from "./move.js";
@@ -174,7 +174,7 @@ export async function stop(session, onDone) {
     action: runs ? "Stop" : "Cancel session",
     danger: true,
     keep: runs ? "Keep running" : "Keep waiting",
-    field: session.mine ? null : { label: `Reason, which ${session.user} reads`, required: true },
+    field: session.mine ? null : readBy(session.user),
   });
   if (reason === null) return;
   await perform(call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: { reason } }));

@@ -230,3 +230,42 @@ def test_the_use_of_others_is_not_asked_for(page: Any) -> None:
     expect(page.get_by_role("dialog")).to_contain_text("Job 1234567")
     page.wait_for_timeout(500)
     assert not any("/use" in url for url in asked)
+
+
+def test_what_slurm_denies_is_disabled_with_the_reason(page: Any) -> None:
+    missing = {"jobs": "Cancelling requires Operator.", "nodes": "Draining requires more."}
+    control = Rights(jobs=False, nodes=False, missing=missing).model_dump()
+    answers = {"cluster": {"control": control, "store": {"error": ""}}}
+    opened(page, answers=answers)
+    hold = page.get_by_role("button", name="Hold job 1234569")
+    expect(hold).to_be_disabled()
+    expect(hold).to_have_attribute("title", missing["jobs"])
+    expect(page.locator("#jobs-rights")).to_have_text(missing["jobs"])
+    # Sessions are stopped through the Hub, which Slurm's level does not limit.
+    expect(page.get_by_role("button", name="Stop job 1234567")).to_be_enabled()
+    expect(page.get_by_role("button", name="Cancel job 1234569")).to_be_disabled()
+    page.locator(".node-head[data-key=gpu01]").click()
+    drain = page.get_by_role("button", name="Drain… gpu01")
+    expect(drain).to_be_disabled()
+    expect(drain).to_have_attribute("aria-describedby", "panel-rights")
+    expect(page.locator("#panel-rights")).to_have_text(missing["nodes"])
+
+
+def test_a_session_of_another_user_is_stopped_with_a_reason(page: Any) -> None:
+    sent: list[Any] = []
+    page.on(
+        "request", lambda one: sent.append(one.post_data_json) if one.method == "POST" else None
+    )
+    opened(page, answers={"jobs/1234567/cancel": {"message": "It is being stopped."}})
+    page.get_by_role("button", name="Stop job 1234567").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Stop", exact=True).click()
+    assert dialog.is_visible() and posted(sent) == [], "nothing is sent without a reason"
+    dialog.get_by_label("Reason, which barbara reads").fill("gpu01 is repaired")
+    dialog.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator("#board-status")).to_have_text("It is being stopped.")
+    assert posted(sent) == [{"reason": "gpu01 is repaired"}]
+
+
+def posted(requests: list[Any]) -> list[Any]:
+    return [request.post_data_json for request in requests if request.method == "POST"]

@@ -328,6 +328,12 @@ def test_draining_names_the_right_that_is_missing_and_works_with_it(
 ) -> None:
     if not demo.people:
         pytest.skip("in the one-account form the portal's account is SlurmUser")
+    set_level(demo, "Operator")
+    wait_until(
+        "the service has heard of it",
+        lambda: not ask(grace, "GET", "cluster").json()["control"]["nodes"],
+        timeout=90,
+    )
     drain = {"reason": "fan 3"}
     refused = ask(ada, "POST", "nodes/cpu02/drain", drain)
     assert refused.status_code == 403
@@ -365,7 +371,6 @@ def test_draining_names_the_right_that_is_missing_and_works_with_it(
         assert again.status_code == 409
         assert "neither drained nor down" in message(again)
     finally:
-        set_level(demo, "Operator")
         demo.run(["scontrol", "update", "NodeName=cpu02", "State=RESUME"], check=False)
 
 

@@ -52,11 +52,13 @@ def private(slurm_cluster: Any) -> Iterator[Any]:
     settings = slurm_cluster.home.demo / "slurm/etc/slurmdbd.conf"
     before = settings.read_text()
     settings.write_text(f"{before}PrivateData=accounts,jobs,users\n")
+    set_level(slurm_cluster, "Operator")
     slurm_cluster.run(["sacctmgr", "-i", "reconfigure"], user="slurm")
     try:
         yield slurm_cluster
     finally:
         settings.write_text(before)
+        set_level(slurm_cluster, "Administrator")
         slurm_cluster.run(["sacctmgr", "-i", "reconfigure"], user="slurm")
 
 

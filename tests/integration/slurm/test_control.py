@@ -85,6 +85,14 @@ def drained_no_more(slurm_cluster: Any) -> Iterator[str]:
     slurm_cluster.run(["scontrol", "update", "NodeName=cpu02", "State=RESUME"], check=False)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def operator(slurm_cluster: Any) -> Iterator[None]:
+    """The portal's Slurm account with the level that the guide gives it."""
+    set_level(slurm_cluster, "Operator")
+    yield
+    set_level(slurm_cluster, "Administrator")
+
+
 @pytest.fixture
 def administrator(slurm_cluster: Any) -> Iterator[None]:
     """The portal's Slurm account with the level that draining takes; an Operator afterwards."""
