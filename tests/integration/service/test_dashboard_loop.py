@@ -200,6 +200,27 @@ async def test_a_sample_a_minute(store: Store) -> None:
     assert (one.sessions_running, one.sessions_pending) == (1, 0)
 
 
+async def test_quantities_by_name_and_the_use_of_jobs_are_recorded(store: Store) -> None:
+    telemetry = ToldTelemetry(reading("gpu01", 0, 90.0, power=200.0, memory_used=512))
+    dashboard = dashboard_of(store, telemetry)
+    running = asyncio.create_task(dashboard.run())
+    while dashboard.job_uses.of("7") is None:
+        await asyncio.sleep(0.05)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    now = time.time()
+    _, series = await store.series.means(now - 120, now + 60, 3, now)
+    assert {(str(one.kind), one.name): max(v or 0 for v in one.values) for one in series} == {
+        ("power", "v100"): 200.0,
+        ("queue", "gpu/priority"): 1.0,
+    }
+    _, nodes = await store.series.nodes(now)
+    assert (nodes["gpu01"].held[-1], nodes["gpu01"].used[-1]) == (50.0, 22.5)
+    # The last state is written when the service ends, too.
+    (use,) = await store.job_use.of_job("7", now - 120, now)
+    assert (use.gpu, use.gpu_memory, use.sources) == ((90,), (512,), "dcgm")
+
+
 async def test_without_telemetry_nobody_knows_what_is_busy(store: Store) -> None:
     dashboard = dashboard_of(store)
     await dashboard.refreshed()
