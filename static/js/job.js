@@ -16,7 +16,7 @@ export function openJob(job, { onPlace }) {
     { "aria-labelledby": "job-title" },
     el("div.panel-head", {}, el("h2", { id: "job-title" }, `Job ${job.id}`), close),
     factList([
-      ["State", capital(job.words)],
+      ["State", capital(job.words.replace(/^it is /i, ""))],
       job.name ? ["Name", job.name] : null,
       ["User", job.mine ? `${job.user} (you)` : (job.user ?? "another user")],
       job.account ? ["Account", job.account] : null,

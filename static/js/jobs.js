@@ -198,7 +198,7 @@ function paintJob(cell, job, jobs) {
   const key = [job.id, job.name, job.session_id, job.work, job.work_name].join("\n");
   if (cell.dataset.key === key) return;
   cell.dataset.key = key;
-  const id = el("button.as-link", { type: "button", onclick: () => jobs.open(job.id) }, job.id, hidden(": details"));
+  const id = el("button.as-link", { type: "button", onclick: () => jobs.open(job.id) }, job.id, hidden(" details"));
   cell.replaceChildren(
     el("span.first", {}, id, job.portal ? [" ", runs(job, job.work ?? "session", ".badge")] : null),
     el("span.second", { title: job.name }, job.work_name ?? job.name ?? ""),
@@ -224,7 +224,7 @@ function paintWhere(cell, job, { onPlace }) {
   cell.dataset.key = key;
   const [index] = indexes(first);
   const place = index === undefined ? first : `${first}/${index}`;
-  const show = first ? el("button.as-link", { type: "button", onclick: () => onPlace(place) }, words, hidden(": show it on the grid")) : "–";
+  const show = first ? el("button.as-link", { type: "button", onclick: () => onPlace(place) }, words, hidden(" on the grid")) : "–";
   cell.replaceChildren(el("span.first", {}, show), el("span.second", {}, job.partition));
 }
 

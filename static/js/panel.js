@@ -94,9 +94,9 @@ export class Panel {
         Object.entries(GPU_STATES).map(([state, { word, text }]) =>
           el(
             "li",
-            {},
+            { title: text },
             el(`span.gpu.gpu-${state}`, { "aria-hidden": "true" }, gpuSign({ state, utilization: state === "busy" ? 85 : 0 })),
-            el("span", {}, el("strong", {}, capital(word)), ` – ${text}`),
+            el("span", {}, el("strong", {}, capital(word)), hidden(` – ${text}`)),
           ),
         ),
       ),
@@ -116,7 +116,7 @@ export class Panel {
       ),
       facts([
         ["Type", gpu.type],
-        held ? ["Job", el("button.as-link", { type: "button", dataset: { do: "job" }, onclick: () => this.onJob(gpu.job_id) }, gpu.job_id, hidden(": show it in the list"))] : null,
+        held ? ["Job", el("button.as-link", { type: "button", dataset: { do: "job" }, onclick: () => this.onJob(gpu.job_id) }, gpu.job_id, hidden(" in the list"))] : null,
         held ? ["Held by", whose] : null,
         gpu.environment ? ["Environment", gpu.environment] : null,
         held || gpu.utilization !== null ? ["Utilisation", level(gpu.utilization, percent(gpu.utilization))] : null,
@@ -152,12 +152,12 @@ export class Panel {
         ["Partitions", node.partitions.join(", ") || "none"],
         ["Slurm state", node.state],
       ]),
-      this.#actions(node),
+      ...this.#actions(node),
     ];
   }
 
   #actions(node) {
-    if (!may("nodes:manage") || !this.control) return null;
+    if (!may("nodes:manage") || !this.control) return [];
     // What Slurm does not let the portal's account do is said before a click.
     const missing = this.control.nodes ? null : (this.control.missing.nodes ?? "The portal's Slurm account is not allowed to drain nodes.");
     const denied = missing ? { disabled: true, title: missing, "aria-describedby": "panel-rights" } : {};

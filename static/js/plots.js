@@ -11,7 +11,7 @@ const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 200
 const round = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
 
 // One plot in `place`. `series`: {label, color and fill (CSS variables), dash, width}; `stacked`: the values of
-// each, but of a `line`, lie on those that follow it. `words(value)` is a value with its unit, `steps` those of
+// each, but of a `line`, lie on those that follow it; `sparse`: its gaps are bridged. `words(value)` is a value with its unit, `steps` those of
 // its axis, `most` its end. `onZoom(from, to)` is called with the selected time range in seconds, `onChoose(series)` with the
 // series whose name is clicked.
 export class Plot {
@@ -68,8 +68,8 @@ export class Plot {
       cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false } },
       scales: { x: { time: true, range: () => this.range }, y: { range: (_, __, most) => [0, this.most ?? Math.max(1, Math.ceil((most ?? 0) * 1.05))] } },
       axes: [
-        { ...axis, values: timeTicks },
-        { ...axis, size: 52, incrs: this.steps, values: (_, ticks) => ticks.map(this.words) },
+        { ...axis, size: 28, values: timeTicks },
+        { ...axis, size: 52, space: 20, incrs: this.steps, values: (_, ticks) => ticks.map(this.words) },
       ],
       legend: { markers: { width: 2, dash: (_, at) => (this.series[at - 1]?.dash ? "dashed" : "solid") } },
       series: [
@@ -80,7 +80,7 @@ export class Plot {
           width: series.width ?? 2,
           dash: series.dash,
           fill: series.fill ? color(series.fill) : undefined,
-          spanGaps: false,
+          spanGaps: Boolean(series.sparse),
           points: { show: this.stacked ? false : undefined },
           // Of a stack, its own part.
           value: (_, __, ___, index) => this.#value(at, index),
@@ -103,8 +103,10 @@ export class Plot {
     this.#describe();
   }
 
+  // The value at the pointer, else the last one.
   #value(at, index) {
-    const value = this.values[at + 1]?.[index];
+    const values = this.values[at + 1] ?? [];
+    const value = index === null || index === undefined ? values.findLast((one) => one !== null) : values[index];
     return value === null || value === undefined ? "–" : this.words(value);
   }
 
@@ -115,7 +117,7 @@ export class Plot {
       event.stopPropagation(); // uPlot would hide the series
       this.onChoose(series);
     };
-    return el("button.as-link", { type: "button", onclick }, series.label, hidden(": show its rows"));
+    return el("button.as-link", { type: "button", onclick }, series.label, hidden(" rows"));
   }
 
   #describe() {
