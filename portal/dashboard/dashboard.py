@@ -109,7 +109,7 @@ class Dashboard(LoggingConfigurable):
             try:
                 async with asyncio.timeout(_LAST_WORDS):
                     await self._meter.close(time.time())
-                    await self._history.close(self.job_uses.all())
+                    await self._history.close(self.job_uses.running())
             except TimeoutError:
                 self.log.warning("The last usage is recorded at the next start.")
 

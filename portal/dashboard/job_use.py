@@ -102,12 +102,12 @@ class JobUses:
         load = sum(loads) / len(loads) if loads else None
         samples.add_values((load, float(sum(used)) if used else None, memory), at)
 
-    def of_job(self, job_id: str) -> JobUse | None:
+    def use_of(self, job_id: str) -> JobUse | None:
         """Return the use of a job that runs, as far as this service has seen it."""
         with self._lock:
             return next(iter(self._uses([job_id])), None)
 
-    def all(self) -> list[JobUse]:
+    def running(self) -> list[JobUse]:
         """Return all that would be lost with the service."""
         with self._lock:
             return self._uses(self._jobs)

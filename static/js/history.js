@@ -61,8 +61,8 @@ const COUNTED = [
 /** @type {any[]} */
 const NAMED = [
   { kind: "queue", title: "Waiting jobs", stacked: true, nothing: "No job waited.", of: queueOf },
-  { kind: "wait", title: "Waiting time by GPU type", words: duration, steps: SECONDS, nothing: "No job with GPUs started.", of: (name) => ({ label: name, sparse: true, chosen: { jobs: "running", type: name } }) },
-  { kind: "power", title: "Power by GPU type", words: power, stacked: true, of: (name) => ({ label: name, chosen: { type: name } }) },
+  { kind: "wait", title: "Waiting time", words: duration, steps: SECONDS, nothing: "No job with GPUs started.", of: (name) => ({ label: name, sparse: true, chosen: { jobs: "running", type: name } }) },
+  { kind: "power", title: "GPU power", words: power, stacked: true, of: (name) => ({ label: name, chosen: { type: name } }) },
 ];
 
 function queueOf(name) {
@@ -97,7 +97,7 @@ export class History {
       byId(given.more ? "plots-more" : "plots").append(figure);
       const plot = new Plot(place, {
         ...given,
-        height: 150,
+        height: 100,
         onZoom: (from, to) => this.#zoom([from, to]),
         onChoose: ({ chosen }) => onChoose(chosen),
       });

@@ -94,9 +94,9 @@ export class Panel {
         Object.entries(GPU_STATES).map(([state, { word, text }]) =>
           el(
             "li",
-            {},
+            { title: text },
             el(`span.gpu.gpu-${state}`, { "aria-hidden": "true" }, gpuSign({ state, utilization: state === "busy" ? 85 : 0 })),
-            el("span", {}, el("strong", {}, capital(word)), ` – ${text}`),
+            el("span", {}, el("strong", {}, capital(word)), hidden(` – ${text}`)),
           ),
         ),
       ),

@@ -68,12 +68,12 @@ export class Plot {
       cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false } },
       scales: { x: { time: true, range: () => this.range }, y: { range: (_, __, most) => [0, this.most ?? Math.max(1, Math.ceil((most ?? 0) * 1.05))] } },
       axes: [
-        { ...axis, values: timeTicks },
+        { ...axis, size: 28, values: timeTicks },
         { ...axis, size: 52, space: 20, incrs: this.steps, values: (_, ticks) => ticks.map(this.words) },
       ],
       legend: { markers: { width: 2, dash: (_, at) => (this.series[at - 1]?.dash ? "dashed" : "solid") } },
       series: [
-        { label: "Time", value: (_, at) => (at === null || at === undefined ? "last" : legendTime(at)) },
+        { label: "Time", value: (_, at) => (at === null || at === undefined ? "" : legendTime(at)) },
         ...this.series.map((series, at) => ({
           label: this.#name(series),
           stroke: color(series.color),

@@ -111,8 +111,8 @@ def test_the_page_is_as_wide_as_its_window(page: Any, collapsed: bool) -> None:
         row = page.locator("#jobs tbody tr").first
         looks[window] = row.evaluate("row => getComputedStyle(row).display")
     assert {window: width for window, width in widths.items() if width > window} == {}
-    # The window of a usual laptop has a table, with the side bar too.
-    assert (looks[380], looks[1280]) == ("grid", "table-row")
+    # A window of 1200 px has a table, with the side bar too.
+    assert (looks[380], looks[1200]) == ("grid", "table-row")
 
 
 def test_plots_lead_to_the_rows_that_they_count(page: Any) -> None:
@@ -127,7 +127,7 @@ def test_plots_lead_to_the_rows_that_they_count(page: Any) -> None:
     expect(queue).to_have_attribute("aria-label", re.compile("gpu: a limit is reached: last 7"))
     expect(waits).to_have_attribute("aria-label", re.compile("v100: last 1 min, maximum 1 min"))
     # Nobody measures power here, and no plot says that there is none.
-    expect(page.get_by_text("Power by GPU type")).to_be_hidden()
+    expect(page.get_by_text("GPU power")).to_be_hidden()
     page.get_by_role("button", name="gpu: a limit is reached rows").click()
     expect(page.locator("#jobs-title")).to_be_focused()
     expect(page.get_by_label("Waits because")).to_have_value("limit")

@@ -28,7 +28,7 @@ class _UseEndpoint(Action):
         """Return what is known of a job between two times (Unix seconds)."""
         stored = await self.parts.store.job_use.of_job(job_id, start - _SLACK, end + _SLACK)
         parts = {use.began_at: use for use in stored}
-        newest = self.parts.dashboard.job_uses.of_job(job_id)
+        newest = self.parts.dashboard.job_uses.use_of(job_id)
         if newest is not None and start - _SLACK <= newest.began_at <= end + _SLACK:
             parts[newest.began_at] = newest
         return UseAnswer(parts=tuple(parts[began] for began in sorted(parts)))

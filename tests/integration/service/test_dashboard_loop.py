@@ -204,7 +204,7 @@ async def test_quantities_by_name_and_the_use_of_jobs_are_recorded(store: Store)
     telemetry = ToldTelemetry(reading("gpu01", 0, 90.0, power=200.0, memory_used=512))
     dashboard = dashboard_of(store, telemetry)
     running = asyncio.create_task(dashboard.run())
-    while dashboard.job_uses.of("7") is None:
+    while dashboard.job_uses.use_of("7") is None:
         await asyncio.sleep(0.05)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -38,11 +38,11 @@ def test_a_job_has_the_mean_of_its_gpus_and_the_sum_of_their_memory() -> None:
     uses, seen = JobUses(), view(*RUNS)
     uses.take(seen, by_gpu(*READINGS), {}, NOW)
     uses.take(seen, by_gpu(reading("gpu01", 0, 30.0)), {"7": 2048}, NOW + 60)
-    use = uses.of("7")
+    use = uses.use_of("7")
     assert use is not None
     assert (use.began_at, use.seconds, use.sources) == (NOW, 60, "dcgm")
     assert (use.gpu, use.gpu_memory, use.memory) == ((75, 30), (1500, None), (None, 2048))
-    assert uses.of("8") is None, "nothing measures it"
+    assert uses.use_of("8") is None, "nothing measures it"
 
 
 def test_a_long_job_has_no_more_numbers_than_a_short_one() -> None:
@@ -50,13 +50,13 @@ def test_a_long_job_has_no_more_numbers_than_a_short_one() -> None:
     for minute in range(1000):
         load = 80.0 if minute < 480 else 0.0
         uses.take(seen, by_gpu(reading("gpu01", 2, load)), {}, NOW + 60 * minute)
-    use = uses.of("8")
+    use = uses.use_of("8")
     assert use is not None
     assert (use.seconds, len(use.gpu)) == (960, 63)
     assert use.gpu[:30] == (80,) * 30 and use.gpu[30:] == (0,) * 33
     # A gap, as of a service that was suspended, is not filled in.
     uses.take(seen, by_gpu(reading("gpu01", 2, 40.0)), {}, NOW + 60 * 1200)
-    use = uses.of("8")
+    use = uses.use_of("8")
     assert use is not None and use.gpu[63:75] == (None,) * 12 and use.gpu[75] == 40
 
 
@@ -68,18 +68,18 @@ def test_each_job_is_written_in_its_turn_and_at_its_end() -> None:
         for use in uses.take(seen, by_gpu(*READINGS), {"8": 1}, NOW + 60 * minute)
     ]
     assert sorted(written) == ["7", "8"]
-    assert {use.job_id for use in uses.all()} == {"7", "8"}
+    assert {use.job_id for use in uses.running()} == {"7", "8"}
     ended = RUNS[1].model_copy(update={"state": JobState.COMPLETED})
     (last,) = [
         use for use in uses.take(view(ended), by_gpu(*READINGS), {}, NOW + 300) if use.job_id == "8"
     ]
     assert len(last.memory) == 5
-    assert uses.all() == [], "7 is gone, too"
+    assert uses.running() == [], "7 is gone, too"
 
 
 def test_a_clock_that_is_set_back_spoils_nothing() -> None:
     uses, seen = JobUses(), view(*RUNS)
     uses.take(seen, by_gpu(*READINGS), {}, NOW)
     uses.take(seen, by_gpu(*READINGS), {}, NOW - 3600)
-    use = uses.of("7")
+    use = uses.use_of("7")
     assert use is not None and use.gpu == (75,)
