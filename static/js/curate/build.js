@@ -140,6 +140,7 @@ function tested(tests) {
 function publish(button, environment) {
   const { name, number } = version;
   button.setAttribute("aria-expanded", "true");
+  button.classList.replace("btn-jupyter", "btn-outline-contrast"); // the form's button is the main one now
   const form = publishing({ name, number, environment }, () => window.location.assign(environmentPage(name)));
   fill(byId("publish"), form);
   form.querySelector("input").focus();
