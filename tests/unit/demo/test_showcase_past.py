@@ -116,13 +116,6 @@ def test_the_history_has_the_quantities_of_each_plot() -> None:
     assert all(0 <= share <= 100 for share in shares)
 
 
-def test_the_history_has_the_quantities_of_each_plot() -> None:
-    series = [quantity for one in MADE.history for quantity in one.series]
-    assert {quantity.kind for quantity in series} == set(SeriesKind)
-    shares = [one.total for one in series if one.kind in (SeriesKind.HELD, SeriesKind.USED)]
-    assert all(0 <= share <= 100 for share in shares)
-
-
 def test_all_seats_of_the_meeting_are_over() -> None:
     states = [seat.state for seat in CLASS.seats]
     assert len(states) == 30 and set(states) <= OVER
