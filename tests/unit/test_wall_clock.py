@@ -58,6 +58,7 @@ READS: dict[str, dict[str, int]] = {
         "spawners/lifecycle/reconciler.py": 1,
         "spawners/lifecycle/session_history.py": 5,
         "spawners/resize/queueing.py": 1,
+        "spawners/spawner.py": 2,
         "spawners/session.py": 1,
     },
     "compared with moments that people, rows or Slurm name: meetings, ends, periods": {
@@ -97,7 +98,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/sessions/situations.py": 3,
         "spawners/form/announcements.py": 2,
         "spawners/form/form.py": 1,
-        "spawners/form/words.py": 2,
+        "spawners/form/words.py": 3,
         "spawners/launch/courses.py": 1,
         "spawners/launch/spaces.py": 3,
         "spawners/lifecycle/session_recorder.py": 1,
