@@ -92,7 +92,12 @@ class SessionSpawner(SessionSettings):
     @property
     def reserved(self) -> Address | None:
         """Purpose for which its server's name is reserved; None for a session of the user's own."""
-        return reserved_for(self.name)
+        return self.reserved_as(self.name)
+
+    @staticmethod
+    def reserved_as(server: str) -> Address | None:
+        """Return the purpose for which the name of a requested server is reserved."""
+        return reserved_for(server)
 
     @property
     def serves(self) -> bool:

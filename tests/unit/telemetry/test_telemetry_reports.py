@@ -25,7 +25,7 @@ from portal.errors import StoreUnavailable
 from portal.handlers.base.own_session import own_server
 from portal.handlers.sessions.telemetry import TelemetryEndpoint
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
-from portal.models.scope import TELEMETRY_REPORT
+from portal.models.scope import TELEMETRY_REPORT, right
 from portal.models.session.session import SessionRecord
 from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
@@ -222,7 +222,9 @@ async def test_without_the_database_a_report_is_shown_all_the_same(
 @pytest.mark.parametrize("token", ["person", "holds-all", "two", "other", "no-slash", "service"])
 async def test_any_other_token_is_refused_and_the_audit_log_tells(site: Site, token: str) -> None:
     answer = await site.report(token, 30, 30)
-    assert answer.status_code == 403 and TELEMETRY_REPORT in answer.json()["error"]["message"]
+    assert (
+        answer.status_code == 403 and right(TELEMETRY_REPORT) in answer.json()["error"]["message"]
+    )
     assert site.shown() == {}
     assert await site.audit() == [("ada", "denied", "api/v1/telemetry", "", "refused")]
 
