@@ -47,7 +47,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/home/pages.py": 1,
         "portal/home/sessions.py": 1,
         "portal/home/site.py": 1,
-        "portal/home/visits.py": 0,
+        "portal/home/visits.py": 1,
         "portal/work/course/home.py": 1,
         "portal/images/job.py": 2,
         "portal/images/jobs/building.py": 1,
