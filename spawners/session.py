@@ -92,7 +92,11 @@ class SessionSpawner(SessionSettings):
     @property
     def reserved(self) -> Address | None:
         """Purpose for which its server's name is reserved; None for a session of the user's own."""
-        return reserved_for(self.name)
+        return self.purpose_of(self.name)
+
+    def purpose_of(self, server: str) -> Address | None:
+        """Return the purpose for which the name of a server is reserved, as ``reserved`` does."""
+        return reserved_for(server)
 
     @property
     def serves(self) -> bool:

@@ -13,7 +13,6 @@ from jupyterhub.utils import url_path_join
 from tornado import web
 from tornado.httputil import url_concat
 
-from portal.launch.kinds import reserved_for
 from portal.launch.request import options_from_link
 
 from .patch import Patch, replace_handlers
@@ -39,7 +38,8 @@ class LaunchPageHandler(SpawnHandler):
         known = server_name in user.orm_spawners
         spawner = user.get_spawner(server_name if known else "", replace_failed=known)
         taken = known and spawner.active
-        once = taken and (reserved_for(server_name) or self.get_argument("next", ""))
+        reserved = getattr(spawner, "reserved", None)
+        once = taken and (reserved is not None or self.get_argument("next", ""))
         if once or not hasattr(spawner, "launch_form"):  # another class of the site
             # JupyterHub's own page leads to the server that runs, or to what is to be opened in it.
             await super()._get(user_name, server_name, display_name)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from portal.catalog.versions.pins import pinned
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
-from portal.launch.kinds import reserved_for
 from portal.launch.kinds.kind import (
     AskedFor,
     Kind,
@@ -129,7 +128,7 @@ async def render_form(
     ``server``: name of the server to start, if it is not the spawner's; ``linked``: options of a
     link; ``problem``: why nothing can be started, "" if it can.
     """
-    address = spawner.reserved if server is None else reserved_for(server)
+    address = spawner.reserved if server is None else spawner.purpose_of(server)
     if address is not None and address.space:
         return await space_form(spawner, address, (await readiness(spawner)).problems, server)
     form = spawner.shared.form
