@@ -5,6 +5,7 @@ A service that starts again begins a new row for a job that runs.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from sqlalchemy import delete, select
@@ -37,7 +38,8 @@ class JobUseTable(ModelTable[JobUse]):
     async def save(self, uses: Sequence[JobUse]) -> None:
         """Write the newest state of each."""
         if uses:
-            rows = [use.model_dump() for use in uses]
+            # In a thread: some thousand jobs would block the event loop.
+            rows = await asyncio.to_thread(lambda: [use.model_dump() for use in uses])
             await self._write(self._database.upsert(job_use), rows)
 
     async def of_job(self, job_id: str, start: float, end: float) -> list[JobUse]:

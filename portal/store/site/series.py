@@ -6,6 +6,7 @@ those of nodes only to that of the hour, for as long as pages show it.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ class SeriesTable(StoreTable):
 
     async def add_samples(self, *samples: ClusterSample) -> None:
         """Add what the samples have by name."""
-        rows = [row for sample in samples for row in _rows(sample)]
+        # In a thread: some thousand nodes would block the event loop.
+        rows = await asyncio.to_thread(lambda: [row for one in samples for row in _rows(one)])
         if not rows:
             return
         insert = self._database.insert(series)
