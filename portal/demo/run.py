@@ -13,6 +13,7 @@ from sqlalchemy import Delete, delete
 from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
+from portal.work.run.kind import OPTION
 from portal.work.run.kind import Run as RunKind
 from portal.work.run.tables.curves import RunCurveTable, run_curves
 from portal.work.run.tables.points import RunPointTable, run_points
@@ -143,7 +144,7 @@ def _session(run: Run) -> SessionRecord:
         account=ACCOUNT,
         environment=run.environment,
         environment_title=f"Run {run.name} of {TITLES[run.environment]}",
-        options={**run.resources, "environment": run.environment},
+        options={**run.resources, "environment": run.environment, OPTION: {"id": run.id}},
         job_id=run.job_id,
         state=SessionState.ENDED,
         submitted_at=run.created_at,

@@ -23,6 +23,7 @@ from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
 from portal.models.space import Role, SpaceState
 from portal.store import Store
+from portal.work.run.follower import is_of
 from portal.work.run.tables.curves import RunCurveTable
 from portal.work.run.tables.runs import RunTable
 
@@ -130,6 +131,7 @@ def test_a_search_is_there_with_curves_and_a_point_that_failed() -> None:
         *(PointState.FAILED, PointState.SUCCEEDED)
     }
     assert len(SWEEP.curves) == SWEEP.run.points == len(SWEEP.points)
+    assert is_of(SWEEP.sessions[0], SWEEP.run)  # its page says how it ended
     best = max(SWEEP.points, key=lambda point: point.metrics["accuracy"])
     assert 0.001 < float(str(best.parameters["learning_rate"])) < 0.1  # within the search
     assert best.state is PointState.SUCCEEDED and max(
