@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -91,7 +92,7 @@ def test_a_session_from_launch_to_stop(demo: Any, ada: Person) -> None:
     assert over.peak_memory > 10
     assert over.exit_code is not None
     assert "jupyter" in over.log.lower()
-    assert "You stopped the session." in ada.page("/hub/user/ada/")
+    assert re.search(r"You stopped this session at \d\d:\d\d\.", ada.page("/hub/user/ada/"))
 
 
 def test_stopped_by_an_admin(demo: Any, ada: Person, person: Callable[[str], Person]) -> None:
@@ -99,7 +100,8 @@ def test_stopped_by_an_admin(demo: Any, ada: Person, person: Callable[[str], Per
     stop(ada, token_of(person("grace")))
     record = closed(database(demo), "ada", job_id)
     assert (record.ending_code, record.stopped_by) == ("stopped", "grace")
-    assert "An administrator (grace) stopped the session." in ada.page("/hub/user/ada/")
+    words = r"An administrator \(grace\) stopped this session at \d\d:\d\d\."
+    assert re.search(words, ada.page("/hub/user/ada/"))
 
 
 def test_stopped_by_an_admin_through_the_service(demo: Any, ada: Person) -> None:

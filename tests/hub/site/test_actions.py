@@ -23,6 +23,7 @@ from remembered import lock, put
 from session_records import recorded
 
 from portal.demo.daemons.ports import free_port
+from portal.models.scope import JOBS_MANAGE, right
 from portal.models.session.session import SessionState
 
 API = "/services/portal/api/v1/"
@@ -255,7 +256,7 @@ def test_ones_own_job_is_cancelled_as_oneself(
     for action in ("hold", "release"):
         answer = ask(ada, "POST", f"jobs/{job}/{action}")
         assert answer.status_code == 403
-        assert "custom:portal:jobs:manage" in message(answer)
+        assert right(JOBS_MANAGE) in message(answer)
     answer = ask(ada, "POST", f"jobs/{job}/cancel")
     assert answer.status_code == 200, answer.text
     wait_until("it is cancelled", lambda: job_state(demo, job) in ("", "CANCELLED"))
