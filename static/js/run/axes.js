@@ -1,9 +1,10 @@
 // Axes of parallel coordinates: where a value stands between the bottom (0) and the top (1).
 
-import { measured } from "./view.js";
-
 const CATEGORIES = 24; // texts that stand apart on one axis
+const STEPS = ["step", "epoch"]; // how far a point has come: no metrics
 const WIDE = 100; // a positive axis with a wider ratio is logarithmic
+
+export const measured = (metrics) => metrics.filter((name) => !STEPS.includes(name));
 
 // An axis for `values` (numbers, texts, booleans, null): {name, at(value) => 0…1 or null, ticks: [[0…1,
 // words]], numbers}. `numbers`: it may be limited by a minimum and a maximum, and has `values`, in their order.

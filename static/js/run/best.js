@@ -5,9 +5,10 @@ import { call } from "../api.js";
 import { copies } from "../copy.js";
 import { byId, el, fill, setText } from "../dom.js";
 import { keepInAddress } from "../filters.js";
+import { measured } from "./axes.js";
 import { goalOf, keepGoal } from "./goals.js";
 import { Lines } from "./lines.js";
-import { differing, inWords, measured, metric as number, value } from "./view.js";
+import { differing, inWords, metric as number, value } from "./view.js";
 
 const CURVES = 10; // of the best points
 const HEIGHT = 190;

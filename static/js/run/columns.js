@@ -3,7 +3,8 @@
 import { now } from "../api.js";
 import { el, hidden } from "../dom.js";
 import { pill } from "../status.js";
-import { measured, metric, seconds, value } from "./view.js";
+import { measured } from "./axes.js";
+import { metric, seconds, value } from "./view.js";
 
 export const MOST = 8; // columns of metrics, and of parameters, that are shown unless chosen otherwise
 const METRIC = "metric:"; // before a name, in the order of the table

@@ -3,11 +3,12 @@
 import { call } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { keepInAddress } from "../filters.js";
+import { measured } from "./axes.js";
 import { curvesOf } from "./best.js";
 import { goalOf, keepGoal } from "./goals.js";
 import { Lines, sample } from "./lines.js";
 import { Picker } from "./picker.js";
-import { countWords, inWords, measured, metric, runPage, textOf } from "./view.js";
+import { countWords, inWords, metric, runPage, textOf } from "./view.js";
 import { pill } from "../status.js";
 import { count, exactly } from "../words.js";
 

@@ -66,7 +66,4 @@ export function differing(points) {
   return names.filter((name) => new Set(points.filter((parameters) => name in parameters).map((parameters) => JSON.stringify(parameters[name]))).size > 1);
 }
 
-const STEPS = ["step", "epoch"]; // how far a point has come: no metrics
-export const measured = (metrics) => metrics.filter((name) => !STEPS.includes(name));
-
 export const pointWords = (run) => `${count(run.points, "point")}, at most ${run.at_once.toLocaleString("en")} at once`;

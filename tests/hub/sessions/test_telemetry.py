@@ -123,7 +123,8 @@ def test_forged_reports_are_refused_and_leave_a_line(
     gpu = {"utilization": 99, "memory_used": 1, "memory_total": 2}
 
     answer = report(demo.url, ada.token, job_id, gpu)
-    assert answer.status_code == 403 and right(TELEMETRY_REPORT) in answer.json()["error"]["message"]
+    assert answer.status_code == 403
+    assert right(TELEMETRY_REPORT) in answer.json()["error"]["message"]
     assert ("denied", "api/v1/telemetry") in denied(grace, "ada")
     grace.api("GET", "/user")
     assert report(demo.url, grace.token, job_id, gpu).status_code == 403, "admins neither"

@@ -54,6 +54,7 @@ NOBODYS = {
     "/sessions/{session_id}/extend": {"session_id": "nobodys"},
     "/sessions/{session_id}/snooze": {"session_id": "nobodys"},
     "/sessions/{session_id}/move": {"session_id": "nobodys"},
+    "/run-form/{session_id}/ask/{part}": {"session_id": "nobodys"},
     "/servers/{server}": {"server": "nobodys"},
     "/registries/{registry}": {"registry": "nobodys.invalid"},
     "/users/{user}": {"user": "nobodys"},
@@ -63,7 +64,7 @@ NOBODYS = {
     **{
         f"/environments/{{environment}}/{action}": {"environment": "nobodys"}
         for action in (
-            "deprecate", "favourite", "offer-again", "rollback", "test", "withdraw",
+            "deprecate", "favourite", "launch", "offer-again", "rollback", "test", "withdraw",
             "versions/{number}/build", "versions/{number}/preview", "versions/{number}/publish",
             "versions/{number}/test",
         )

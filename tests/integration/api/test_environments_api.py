@@ -190,6 +190,7 @@ def test_another_groups_environment_is_as_if_it_were_not_there(
         ("GET", "environments/{}", None),
         ("GET", "environments/{}/measurements", None),
         ("PUT", "environments/{}/favourite", {}),
+        ("POST", "environments/{}/launch", {}),
     ):
         theirs = ada.request(method, path.format(name), json=body)
         nobodys = ada.request(method, path.format("no-such-one"), json=body)
@@ -202,7 +203,7 @@ def test_who_may_not_manage_is_refused_everything_else(ada: Caller, barbara: Cal
     people = {
         ("environments", "get"), ("environments/{}", "get"),
         ("environments/{}/measurements", "get"),
-        ("environments/{}/favourite", "put"), ("environments/{}/favourite", "delete"),
+        ("environments/{}/launch", "post"), ("environments/{}/favourite", "put"), ("environments/{}/favourite", "delete"),
     }  # fmt: skip
     tried = 0
     for endpoint in endpoints():
