@@ -203,7 +203,8 @@ def test_who_may_not_manage_is_refused_everything_else(ada: Caller, barbara: Cal
     people = {
         ("environments", "get"), ("environments/{}", "get"),
         ("environments/{}/measurements", "get"),
-        ("environments/{}/launch", "post"), ("environments/{}/favourite", "put"), ("environments/{}/favourite", "delete"),
+        ("environments/{}/launch", "post"), ("environments/{}/favourite", "put"),
+        ("environments/{}/favourite", "delete"),
     }  # fmt: skip
     tried = 0
     for endpoint in endpoints():
