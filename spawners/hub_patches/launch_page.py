@@ -38,8 +38,8 @@ class LaunchPageHandler(SpawnHandler):
         known = server_name in user.orm_spawners
         spawner = user.get_spawner(server_name if known else "", replace_failed=known)
         taken = known and spawner.active
-        ours = hasattr(spawner, "launch_form")  # no other class of the site
-        if not ours or (taken and (spawner.reserved or self.get_argument("next", ""))):
+        once = taken and (getattr(spawner, "reserved", None) or self.get_argument("next", ""))
+        if once or not hasattr(spawner, "launch_form"):  # another class of the site
             # JupyterHub's own page leads to the server that runs, or to what is to be opened in it.
             await super()._get(user_name, server_name, display_name)
             return

@@ -18,6 +18,8 @@ from menu_items import menu_item
 from nodes import reason_of, set_level
 from sign_in import sign_in
 
+from portal.models.scope import ANNOUNCEMENTS_MANAGE, AUDIT_READ, right
+
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
 expect = playwright.expect
@@ -241,10 +243,10 @@ def test_ada_sees_nothing_of_others(demo: Any, page: Any, submit: Any) -> None:
     page.get_by_label("User").select_option("Only mine")
     expect(row_of(page, job)).to_have_count(0)
     expect(row_of(page, own)).to_be_visible()
-    for path, words in (("audit", "audit:read"), ("announcements", "announcements:manage")):
+    for path, needs in (("audit", AUDIT_READ), ("announcements", ANNOUNCEMENTS_MANAGE)):
         answer = page.goto(f"{demo.url}{PORTAL}{path}")
         assert answer.status == 403
-        assert words in page.locator("#error-message").inner_text()
+        assert right(needs) in page.locator("#error-message").inner_text()
 
 
 def test_a_node_is_drained_only_with_the_right(demo: Any, page: Any) -> None:

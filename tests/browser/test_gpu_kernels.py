@@ -110,7 +110,7 @@ def _waits_without_a_browser(demo: Any, owner: Person, page: Any) -> Any:
     page.set_viewport_size({"width": 1400, "height": 850})
     with no_free_t4(demo) as give_back:
         page.goto(f"{demo.url}/user/{WHO}/lab/workspaces/gpu?reset")
-        usual = card(page, re.compile("^Python \u00b7 1 \u00d7 T4 "))
+        usual = card(page, re.compile("^Python \u00b7 1 \u00d7 T4$"))
         usual.click(timeout=STARTS)
         expect(item(page).get_by_role("status")).to_contain_text("Waiting: ", timeout=STARTS)
         cell = page.locator(".jp-Notebook-cell .cm-content").last

@@ -22,7 +22,7 @@ pytest.importorskip("axe_playwright_python.sync_playwright")
 expect = playwright.expect
 pytestmark = pytest.mark.usefixtures("unharmed")
 
-WHO, NEW, TEACHER, ADMIN = "student18", "student21", "barbara", "grace"
+WHO, NEW, TEACHER, ADMIN = "student18", "student26", "barbara", "grace"
 ENVIRONMENT = "python-venv"
 
 

@@ -31,8 +31,9 @@ class Page(PageHandler):
     async def get(self, *segments: str) -> None:
         if self.needs and not self.person.may(self.needs):
             await self.refused(self.request.path.removeprefix(self.parts.prefix))
+            right = scope.right(self.needs)
             raise NotAllowed(
-                f"You may not see this page. It takes the right to {scope.right(self.needs)}."
+                f"You are not allowed to see this page. It takes the right to {right}."
             )
         with contextlib.suppress(StoreUnavailable):  # for the links to spaces in the menu
             await self.parts.memberships.of_user(self.person.name)

@@ -23,6 +23,7 @@ from sign_in import sign_in
 from portal.courses.definition.limits import ELSEWHERE
 from portal.launch.fields import FIELDS
 from portal.models.catalog.image_job import BuildResult, Facts, Server, TestResult, WorkState
+from portal.models.scope import ENVIRONMENTS_MANAGE, right
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -121,7 +122,7 @@ def test_who_may_not_curate_sees_no_such_page(demo: Any, page: Any) -> None:
     expect(page.get_by_role("link", name="Curate", exact=True)).to_have_count(0)
     for path in ("", "/new", "/python-venv", "/builds/1", "/registries"):
         visit(page, demo, path)
-        expect(page.locator("#error-message")).to_contain_text("environments:manage")
+        expect(page.locator("#error-message")).to_contain_text(right(ENVIRONMENTS_MANAGE))
 
 
 def test_a_pasted_reference_becomes_a_proposal(demo: Any, grace: Any) -> None:

@@ -204,7 +204,8 @@ def test_the_end_is_put_off_and_idle_gpus_are_given_back(
         expect(warning).to_be_visible()
         warning.get_by_role("button", name="Extend").click()
         dialog = lab.get_by_role("dialog")
-        dialog.get_by_role("combobox").select_option("30 min")
+        choices = dialog.get_by_role("combobox")
+        choices.select_option(choices.locator("option", has_text="30 min, until").inner_text())
         dialog.get_by_role("button", name="Extend").click()
         expect(item).to_contain_text(re.compile(r"3\d min left"))
 
