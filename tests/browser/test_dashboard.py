@@ -548,7 +548,9 @@ def test_history_is_drawn_zoomed_and_read_as_a_table(demo: Any, page: Any) -> No
     page.get_by_role("button", name="3 h").click()
     picture = page.locator("#plots canvas").first
     expect(picture).to_have_attribute("aria-label", re.compile("GPUs.*in the cluster: last 20"))
-    place = page.locator("#plots .u-over").first.bounding_box()
+    over = page.locator("#plots .u-over").first
+    wait_until("the plot stands", lambda: over.bounding_box() is not None, 30)
+    place = over.bounding_box()
     page.mouse.move(place["x"] + place["width"] * 0.5, place["y"] + 40)
     page.mouse.down()
     page.mouse.move(place["x"] + place["width"] * 0.95, place["y"] + 40, steps=5)
