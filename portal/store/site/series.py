@@ -42,7 +42,7 @@ class SeriesTable(StoreTable):
     async def add_samples(self, *samples: ClusterSample) -> None:
         """Add what the samples have by name."""
         # In a thread: some thousand nodes would block the event loop.
-        rows = await asyncio.to_thread(lambda: [row for one in samples for row in _rows(one)])
+        rows = await asyncio.to_thread(lambda: [row for sample in samples for row in _rows(sample)])
         if not rows:
             return
         insert = self._database.insert(series)
