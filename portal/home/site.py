@@ -26,7 +26,7 @@ _NAMED, _REASONS = 5, 4  # nodes and reasons at most
 
 
 class Task(NamedTuple):
-    """What needs a hand: its state (templates/status.html), what it is in words, and its page."""
+    """Matter that needs a hand: its ``state`` (templates/status.html), words, and page."""
 
     state: str
     title: str

@@ -10,8 +10,8 @@ from portal.cache import SharedAnswers
 from portal.models.home import Since
 from portal.models.person import Person
 from portal.models.session.run import PointState, Run
-from portal.work.run.results.best import BestPoint, usual_best
 from portal.work.run.results.item import RunItem, run_item
+from portal.work.run.results.list_best import ListBest, best_points
 from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunKey, RunTable
 
@@ -22,16 +22,13 @@ _MOST = 6  # runs
 _AGE = 60.0  # seconds for which a best point is kept: it is found among all points of its run
 _KEPT = 1000  # runs whose best point is kept
 
-Best = tuple[str, BestPoint] | None
-
 
 class HomeRun(NamedTuple):
-    """Run with its best point by the metric that counts; "" and None while it has none. ``done``:
-    the number of points that have ended."""
+    """Run with its best point; None while it has none. ``done``: the number of points that have
+    ended."""
 
     item: RunItem
-    metric: str = ""
-    best: BestPoint | None = None
+    best: ListBest | None = None
 
     @property
     def done(self) -> int:
@@ -44,7 +41,9 @@ class HomeRuns:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._best = SharedAnswers[RunKey, Best](self._best_of, most=_KEPT, ttl=lambda _: _AGE)
+        self._best = SharedAnswers[RunKey, ListBest | None](
+            self._best_of, most=_KEPT, ttl=lambda _: _AGE
+        )
 
     async def load(self, person: Person, since: Since) -> Mapping[str, Any] | None:
         """Return the runs that have not ended, then those that have since the last visit; None
@@ -65,9 +64,8 @@ class HomeRuns:
             if (record.user, record.server) == (run.user, run.server)
         )
         item = run_item(run, counts, next(of_user, None))
-        best = await self._best.for_key((run.user, run.id)).get()
-        return HomeRun(item, *best) if best else HomeRun(item)
+        return HomeRun(item, await self._best.for_key((run.user, run.id)).get())
 
-    async def _best_of(self, run: RunKey) -> Best:
-        keys = await self._services.store.table(RunPointTable).keys(*run)
-        return await asyncio.to_thread(usual_best, keys)
+    async def _best_of(self, run: RunKey) -> ListBest | None:
+        user, id_ = run
+        return (await best_points(self._services.store, user, [id_])).get(id_)

@@ -281,19 +281,21 @@ async def test_runs_have_their_best_metric(site: Site, monkeypatch: pytest.Monke
     for number, metrics in enumerate(values):
         point = RunPoint(number=number, state=PointState.SUCCEEDED, metrics=metrics)
         await site.store.table(RunPointTable).save([(("ada", RUN), point)])
-    keys, read = site.store.table(RunPointTable).keys, []
+    bests, read = site.store.table(RunPointTable).bests, []
 
     async def counted(*args: Any) -> Any:
         read.append(args)
-        return await keys(*args)
+        return await bests(*args)
 
-    monkeypatch.setattr(site.store.table(RunPointTable), "keys", counted)
+    monkeypatch.setattr(site.store.table(RunPointTable), "bests", counted)
     parts = await site.see()
     assert "sweep running 2 of 8 points have ended" in parts["runs"]
     assert "accuracy 0.9 point 0" in parts["runs"]
     await site.store.table(RunTable).end("ada", RUN, NOW)
     assert "sweep ended" in (await site.see())["runs"]
-    assert read == [("ada", RUN)]  # all points of a run, at most once a minute
+    assert read == [
+        ("ada", {RUN: ("accuracy", False)})
+    ]  # all points of a run, at most once a minute
     assert "runs" not in await site.see("new")
 
 

@@ -9,11 +9,9 @@ from pydantic import Field, StringConstraints
 from portal.handlers.base.endpoint import Operation, Query
 from portal.models import Frozen
 from portal.models.session.chosen_id import ID
-from portal.work.run.results.list_best import ListBest, own_metric, thinned
+from portal.work.run.results.list_best import ListBest, best_points, thinned
 from portal.work.run.tables.curves import RunCurveTable
-from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunTable
-from portal.work.run.tables.searches import RunSearchTable
 
 from .runs import RunAction
 
@@ -43,29 +41,18 @@ class BestsOfRuns(RunAction):
 
     @Operation("Get the best point of each of several runs of yours.", query=BestsQuery)
     async def on_get(self) -> RunBests:
-        """Return them by the metric of the run's search, otherwise by the first metric that its
-        points report, a loss or an accuracy if there is one."""
+        """Return them by the metric of the run's search, otherwise by the first in alphabetical
+        order that its points report, a loss or an accuracy if there is one."""
         store, user = self.parts.store, self.person.name
         found = await store.table(RunTable).of_ids(user, set(self.query.ids.split(",")))
         ids = [run.id for run in found if self.reaches(run)]
-        names = await store.table(RunPointTable).metric_names(user, ids)
-        searches = await store.table(RunSearchTable).of_runs(user, ids)
-        chosen = {id_: own_metric(names.get(id_, ()), searches.get(id_)) for id_ in ids}
-        metrics = {id_: metric for id_, metric in chosen.items() if metric is not None}
-        bests = await store.table(RunPointTable).bests(user, metrics)
-        points = {id_: (number, metrics[id_][0]) for id_, (number, _) in bests.items()}
+        bests = await best_points(store, user, ids)
+        points = {id_: (best.point, best.metric) for id_, best in bests.items()}
         curves = await store.table(RunCurveTable).of_points(user, points)
         return RunBests(
             items=tuple(
-                ListBest(
-                    run=id_,
-                    metric=metrics[id_][0],
-                    lowest=metrics[id_][1],
-                    point=number,
-                    value=value,
-                    curve=thinned([y for _, y in curves.get(id_, ())]),
-                )
-                for id_, (number, value) in bests.items()
+                best.model_copy(update={"curve": thinned([y for _, y in curves.get(id_, ())])})
+                for id_, best in bests.items()
             )
         )
 

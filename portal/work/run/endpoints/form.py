@@ -54,14 +54,14 @@ class FormQuery(Query):
 
 
 class FormBody(Frozen):
-    """What JupyterLab's dialog sends (portal_session/runs/request.py), or the ``options`` of an
-    estimate."""
+    """Body that JupyterLab's dialog sends (portal_session/runs/request.py), or the ``options`` of
+    an estimate."""
 
     asked: dict[str, Any]
 
 
 class FormAnswer(Frozen):
-    """What the session answers."""
+    """Answer of the session."""
 
     answer: dict[str, Any]
 

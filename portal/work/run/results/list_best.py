@@ -1,12 +1,15 @@
-"""Best point of a run as a list shows it: by the run's own metric, with its curve. Pure."""
+"""Best point of a run as lists show it: by the run's own metric, with its curve."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from portal.models import Frozen
 from portal.models.session.search import Direction, Search
+from portal.store import Store
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.searches import RunSearchTable
 
 MOST_VALUES = 40  # of a curve
 # By their usual names, as static/js/run has them: metrics that count, those that are none, and
@@ -45,6 +48,23 @@ def own_metric(names: Sequence[str], search: Search | None) -> tuple[str, bool] 
     if not metric:
         return None
     return metric, not _HIGHER.search(metric) or bool(_LOWER.search(metric))
+
+
+async def best_points(store: Store, user: str, ids: Collection[str]) -> dict[str, ListBest]:
+    """Return the best point of each of a user's runs, by run, without its curve; runs without a
+    metric are left out. The names are in the order of the run's page, so that both choose the same.
+    Raises StoreUnavailable."""
+    names = await store.table(RunPointTable).metric_names(user, ids)
+    searches = await store.table(RunSearchTable).of_runs(user, ids)
+    chosen = {id_: own_metric(sorted(names.get(id_, ())), searches.get(id_)) for id_ in ids}
+    metrics = {id_: metric for id_, metric in chosen.items() if metric is not None}
+    bests = await store.table(RunPointTable).bests(user, metrics)
+    return {
+        id_: ListBest(
+            run=id_, metric=metrics[id_][0], lowest=metrics[id_][1], point=number, value=value
+        )
+        for id_, (number, value) in bests.items()
+    }
 
 
 def thinned(values: Sequence[float]) -> tuple[float, ...]:
