@@ -89,6 +89,25 @@ def session(demo: Demo) -> None:
         demo.picture(page, "ended")
 
 
+def past(demo: Demo) -> None:
+    """Home and the finished run that the demo has at a first visit."""
+    with demo.visit("ada", "/hub/home") as page:
+        _filled(page)
+        demo.picture(page, "home")
+        page.goto(f"{demo.url}{SERVICE}runs")
+        _filled(page)
+        demo.picture(page, "runs")
+        page.locator("#list tbody a").first.click()
+        expect(page.locator("#best-part")).to_be_visible()
+        _filled(page)
+        demo.picture(page, "run")
+
+
+def _filled(page: Any) -> None:
+    """Wait until all parts of the page are loaded."""
+    expect(page.locator("main [aria-busy='true']")).to_have_count(0)
+
+
 def cluster(demo: Demo) -> None:
     """Cluster page as Grace sees it, with jobs of several users."""
     with jobs(demo, *RUNNING, *WAITING), demo.visit("grace", SERVICE) as page:
@@ -119,6 +138,7 @@ def course(demo: Demo) -> None:
 
 
 STORIES: dict[Callable[[Demo], None], tuple[str, ...]] = {
+    past: ("home", "runs", "run"),
     session: (
         *("sign-in", "launch", "progress", "lab", "tensorboard"),
         *("sessions", "cluster", "ended"),

@@ -3,10 +3,12 @@ painted, and how far they shift meanwhile. All figures are from the browser's pe
 
 from __future__ import annotations
 
+import contextlib
 import statistics
+from collections.abc import Iterator
 from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from tests.support.demo.hub_client import PASSWORD
 
@@ -52,31 +54,42 @@ def measure(cluster: Cluster) -> list[Row]:
         raise NotMeasured("no chromium on this machine")
     url = str(cluster.state["url"])
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
-        context = browser.new_context()
-        page = context.new_page()
-        page.goto(f"{url}/hub/login")
-        page.get_by_label("User name").fill(WHO)
-        page.get_by_label("Password", exact=True).fill(PASSWORD)
-        page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url("**/hub/**")
-        state = context.storage_state()
-        context.close()
+        with _browser(started) as browser:
+            state = _login(browser, url)
         rows = []
         for name, path in PAGES.items():
-            visits = [_visit(browser, url + path, state) for _ in range(VISITS)]
-            rows += _rows(name, visits)
-        browser.close()
+            rows += _rows(name, [_visit(started, url + path, state) for _ in range(VISITS)])
     return rows
 
 
-def _visit(browser: Browser, address: str, state: Any) -> dict[str, float]:
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, storage_state=state)
-    page = context.new_page()
-    page.goto(address, wait_until="load")
-    page.wait_for_timeout(_SETTLED)
-    figures: dict[str, float] = page.evaluate(_FIGURES)
-    context.close()
+@contextlib.contextmanager
+def _browser(started: Playwright) -> Iterator[Browser]:
+    browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
+    try:
+        yield browser
+    finally:
+        browser.close()
+
+
+def _login(browser: Browser, url: str) -> Any:
+    page = browser.new_page()
+    page.goto(f"{url}/hub/login")
+    page.get_by_label("User name").fill(WHO)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/hub/**")
+    return page.context.storage_state()
+
+
+def _visit(started: Playwright, address: str, state: Any) -> dict[str, float]:
+    """Return the figures of a visit, in a browser of its own: contexts of one browser share files
+    in its memory."""
+    with _browser(started) as browser:
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, storage_state=state)
+        page = context.new_page()
+        page.goto(address, wait_until="load")
+        page.wait_for_timeout(_SETTLED)
+        figures: dict[str, float] = page.evaluate(_FIGURES)
     return figures
 
 
