@@ -20,7 +20,7 @@ WHO = "ada"
 VISITS = 5
 WHAT = "A first visit in Chromium"
 PAGES = {
-    "Home": "/hub/home",
+    "Home": "/services/portal/home",
     "the launch page": "/hub/spawn",
     "Sessions": "/services/portal/sessions",
     "Runs": "/services/portal/runs",

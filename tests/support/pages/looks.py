@@ -21,7 +21,8 @@ STILL = """async () => {
   const began = performance.now();
   while (document.getAnimations().some(moves) && performance.now() - began < 10000) await frame();
 }"""
-WIDTHS = {"wide": 1280, "medium": 1024, "phone": 390}  # pixels
+WIDTHS = {"wide": 1280, "medium": 1024, "tablet": 768, "phone": 390}  # pixels
+DRAWER = 992  # pixels; narrower pages have the side bar as a drawer
 EDGE = 32  # pixels between side bar and content
 ENTRY = 40  # pixels; an entry of the side bar that takes two lines is higher
 # Phrases that no page and no document says: CONTRIBUTING.md has the words to use.
@@ -86,7 +87,7 @@ def check_shell(page: Any, name: str) -> None:
 
 
 def check(page: Any, name: str) -> None:
-    """Look at the page in light and dark, at three widths, and take pictures of it.
+    """Look at the page in light and dark, at four widths, and take pictures of it.
 
     Fail if axe finds anything, the page is wider than the screen, an entry of its navigation has
     two lines, its head is not at the left edge of the content, or it says a phrase that is banned.
@@ -104,7 +105,7 @@ def check(page: Any, name: str) -> None:
             take_picture(page, f"{name}-{theme}-{size}")
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{name} is {wide} px wide on a screen of {width} px"
-            if size != "phone":
+            if width >= DRAWER:
                 check_shell(page, name)
             findings += [f"{name} {theme} {size}: {finding}" for finding in violations(page)]
     page.set_viewport_size({"width": 1200, "height": 900})
