@@ -44,6 +44,37 @@ export function setText(element, text) {
 export const empty = (words, action = null) => el("p.portal-quiet.empty", {}, words, action ? [" ", action] : null);
 export const trouble = (words, action = null) => el("div.alert.alert-warning.trouble", {}, words, action ? [" ", action] : null);
 
+// A button; `look`: what follows "btn-" in its class, and further classes.
+export const button = (words, onclick, look = "outline-contrast", more = {}) => el(`button.btn.btn-sm.btn-${look}`, { type: "button", onclick, ...more }, words);
+
+// Whether `value` is another one than that of the last call for `of`, an object: then it is painted again.
+const painted = new WeakMap();
+export function differs(of, value) {
+  const text = JSON.stringify(value);
+  if (painted.get(of) === text) return false;
+  painted.set(of, text);
+  return true;
+}
+
+// Paints what is in `place` as new elements; the focus goes to the one with the same words.
+export function repaint(place, paint) {
+  const words = place.contains(document.activeElement) ? document.activeElement.textContent : null;
+  paint();
+  if (words) [...place.querySelectorAll("a, button, summary")].find((element) => element.textContent === words)?.focus();
+}
+
+// Buttons of which one is pressed, by the data attribute `name`. `onChoose(value)` of the one that is clicked. Returns
+// what presses the one with a value.
+export function presses(place, name, onChoose) {
+  place.addEventListener("click", (event) => {
+    const clicked = event.target.closest("button");
+    if (clicked) onChoose(clicked.dataset[name]);
+  });
+  return (value) => {
+    for (const one of place.querySelectorAll("button")) one.setAttribute("aria-pressed", String(one.dataset[name] === value));
+  };
+}
+
 // Shows an Error above the page's parts; null removes it.
 export function showTrouble(error) {
   const place = byId("troubles");
