@@ -44,7 +44,9 @@ export function setText(element, text) {
 export const empty = (words, action = null) => el("p.portal-quiet.empty", {}, words, action ? [" ", action] : null);
 export const trouble = (words, action = null) => el("div.alert.alert-warning.trouble", {}, words, action ? [" ", action] : null);
 
-// A button; `look`: what follows "btn-" in its class, and further classes.
+// Looks of a button: what follows "btn-" in its class, and further classes.
+export const MAIN = "jupyter";
+export const DANGER = "outline-danger.portal-danger";
 export const button = (words, onclick, look = "outline-contrast", more = {}) => el(`button.btn.btn-sm.btn-${look}`, { type: "button", onclick, ...more }, words);
 
 // Whether `value` is another one than that of the last call for `of`, an object: then it is painted again.
@@ -71,7 +73,7 @@ export function presses(place, name, onChoose) {
     if (clicked) onChoose(clicked.dataset[name]);
   });
   return (value) => {
-    for (const one of place.querySelectorAll("button")) one.setAttribute("aria-pressed", String(one.dataset[name] === value));
+    for (const one of place.querySelectorAll(`[data-${name}]`)) one.setAttribute("aria-pressed", String(one.dataset[name] === value));
   };
 }
 

@@ -8,9 +8,8 @@ import { Pager } from "./pager.js";
 import { pill } from "./status.js";
 import { capital, clock, count } from "./words.js";
 
-const LIMIT = 10;
 const STATES = { open: "waiting for an answer", done: "done", declined: "declined" };
-const pager = new Pager(byId("requests-pager"), LIMIT, list);
+const pager = new Pager(byId("requests-pager"), 10, list);
 const form = byId("request");
 
 function entry(request) {
@@ -35,8 +34,7 @@ function entry(request) {
 async function list() {
   const place = byId("requests");
   try {
-    const page = await call("environment-requests", { query: { mine: "true", limit: LIMIT, after: pager.after } });
-    pager.show(page);
+    const page = await pager.read((place) => call("environment-requests", { query: { mine: "true", ...place } }));
     setText(byId("requests-count"), page.total ? count(page.total, "request") : "");
     fill(place, page.items.length ? el("ul.entries", {}, page.items.map(entry)) : empty("You have no requests yet."));
     fill(byId("troubles"));

@@ -13,18 +13,14 @@ import { Poller } from "./poller.js";
 import { actions, details, efficiency, isLiving, link, ran, sessionFacts, state, suggestion, times, titleOf } from "./sessionview.js";
 import { clock, count } from "./words.js";
 
-const LIMIT = 20;
 const MOST = 100;
 const EVERY = 10000;
 const NAMES_EVERY = 60000;
 // What "Show" means for the API.
 const HAS_PAGE = { "": "true", jobs: "false", all: "" };
-const pager = new Pager(byId("ended-pager"), LIMIT, () => ended());
+const pager = new Pager(byId("ended-pager"), 20, () => ended());
 const poller = new Poller({ every: EVERY, ask: refresh, onTrouble: showTrouble });
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  ended(true);
-});
+const values = followForm(byId("filters"), () => ended(true));
 let living = null; // ids of the live sessions, joined; null: not loaded yet
 
 // The user whose sessions are shown, for viewers who may see other users' sessions.
@@ -208,9 +204,7 @@ async function ended(first = false) {
   const query = { ...whose, text: values.text, has_page: HAS_PAGE[values.kind] };
   byId("sessions-csv").href = apiUrl("sessions.csv", query);
   try {
-    const page = await call("sessions", { query: { ...query, ended: "true", limit: LIMIT, after: pager.after } });
-    if (!page.items.length && pager.back()) return ended();
-    pager.show(page);
+    const page = await pager.read((place) => call("sessions", { query: { ...query, ended: "true", ...place } }));
     setText(byId("ended-count"), page.total ? count(page.total, "session") : "");
     list(byId("ended"), page.items, row, values.text ? "No ended sessions match." : "There are no ended sessions yet.");
   } catch (error) {

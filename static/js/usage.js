@@ -7,14 +7,10 @@ import { Pager } from "./pager.js";
 import { Table } from "./table.js";
 import { count, duration, hours, share } from "./words.js";
 
-const LIMIT = 50;
 const NONE = { "": "none", environment: "no portal environment", group: "no known group", course: "no course" };
 const LENGTH = { week: 7, month: 30.44 }; // days
-const pager = new Pager(byId("list-pager"), LIMIT, load);
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  load(true);
-});
+const pager = new Pager(byId("list-pager"), 50, load);
+const values = followForm(byId("filters"), () => load(true));
 let most = 1;
 let drawn = () => {};
 new ResizeObserver(() => drawn()).observe(byId("list"));
@@ -71,13 +67,12 @@ async function load(first = false) {
   byId("list-csv").href = apiUrl(`${path}.csv`, whole);
   try {
     const [page, all] = await Promise.all([
-      call(path, { query: { ...whole, limit: LIMIT, after: pager.after } }),
+      pager.read((place) => call(path, { query: { ...whole, ...place } })),
       // Totals: by course each job counts once, and there are few courses.
       call(path, { query: { ...query, text: "", by: values.by && "course", limit: 500 } }),
     ]);
     byId("troubles").replaceChildren();
     most = Math.max(...page.items.map((row) => row.held_hours), 0.001);
-    pager.show(page);
     setText(byId("list-count"), count(page.total, "row"));
     table.show(page.items, values.text ? "No usage matches this search." : "No jobs held GPUs in this period.");
     byId("simulated").hidden = !page.simulated;

@@ -9,10 +9,9 @@ import { openOther, stop, titleOf } from "./sessionview.js";
 import { Table } from "./table.js";
 import { capital, clock, count, day, exactly } from "./words.js";
 
-const LIMIT = 50;
 const USUAL = "user"; // the role that all users have
 const list = byId("list");
-const pager = new Pager(byId("list-pager"), LIMIT, load);
+const pager = new Pager(byId("list-pager"), 50, load);
 const table = new Table(list, {
   label: "list-title",
   key: (user) => user.name,
@@ -28,10 +27,7 @@ const table = new Table(list, {
   ],
 });
 let may = []; // what the Hub lets this admin change
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  load(true);
-});
+const values = followForm(byId("filters"), () => load(true));
 
 const time = (at, words) => (at ? el("span.nowrap", { title: exactly(at) }, words(at)) : "never");
 const address = /** @type {(user: any) => `users/${string}`} */ (user) => `users/${encodeURIComponent(user.name)}`;
@@ -121,10 +117,8 @@ async function load(first = false) {
   const query = { ...rest, ...(show ? { [show]: "true" } : {}), sort: table.sort };
   byId("list-csv").href = apiUrl("users.csv", query);
   try {
-    const page = await call("users", { query: { ...query, limit: LIMIT, after: pager.after } });
-    if (!page.items.length && pager.back()) return load();
+    const page = await pager.read((place) => call("users", { query: { ...query, ...place } }));
     may = page.may;
-    pager.show(page);
     setText(byId("list-count"), capital(count(page.total, "user")));
     table.show(page.items, "No users match these filters.");
     showTrouble(null);

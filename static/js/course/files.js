@@ -1,13 +1,13 @@
 // Handouts and collected folders of a course.
 
 import { apiUrl, call } from "../api.js";
-import { ask, perform, tell } from "../dialog.js";
+import { confirmed, perform } from "../dialog.js";
 import { bytes } from "../curate/words.js";
-import { byId, el, fill, setText, trouble } from "../dom.js";
+import { MAIN, button, byId, el, fill, setText, trouble } from "../dom.js";
 import { menu } from "../menu.js";
 import { count } from "../words.js";
 import { collectFolder } from "./collect.js";
-import { reasons, sendFile } from "./everyone.js";
+import { handOut, reasons } from "./everyone.js";
 import { at, names, when } from "./words.js";
 
 const SOURCES = { none: "Files are handed out from this page.", git: "Files come from a git repository and from this page.", folder: "Files come from a folder and from this page." };
@@ -16,7 +16,6 @@ export class Files {
   constructor(course, facts) {
     this.course = course;
     this.staff = Boolean(facts.role);
-    this.file = el("input", { type: "file", hidden: true, "aria-hidden": "true", tabindex: "-1", onchange: () => this.#upload() });
   }
 
   // Shows handouts and collected folders.
@@ -28,15 +27,12 @@ export class Files {
     }
     this.kept = course;
     setText(byId("files-words"), SOURCES[course.handouts?.kind ?? "none"]);
-    fill(byId("files-list"), handouts ? this.#handouts(handouts) : null, collects ? this.#collects(collects) : null, this.file);
+    fill(byId("files-list"), handouts ? this.#handouts(handouts) : null, collects ? this.#collects(collects) : null);
   }
 
-  async #ask(what) {
-    try {
-      return await call(at(this.course, what));
-    } catch {
-      return null;
-    }
+  /** @returns {Promise<any>} */
+  #ask(what) {
+    return call(at(this.course, what)).catch(() => null);
   }
 
   #handouts(answer) {
@@ -55,7 +51,7 @@ export class Files {
         ? el(
             "div.entry-actions.course-steps",
             {},
-            el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => this.file.click() }, "Hand out a file…"),
+            button("Hand out a file…", () => handOut(this.course, () => this.show(this.kept)), MAIN),
             menu("the handouts", this.kept.handouts?.kind !== "none" ? el("button", { type: "button", onclick: () => this.#refresh() }, "Check for changes") : null),
           )
         : null,
@@ -73,14 +69,12 @@ export class Files {
   }
 
   async #takeBack(file) {
-    const sure = await ask({ title: `Withdraw ${file.path}?`, text: "The file is no longer handed out. Files that students changed are kept.", action: "Withdraw", danger: true });
-    if (sure === null) return;
-    await perform(call(at(this.course, "handouts"), { method: "DELETE", query: { path: file.path } }), "File withdrawn.");
+    const question = { title: `Withdraw ${file.path}?`, text: "The file is no longer handed out. Files that students changed are kept.", action: "Withdraw", danger: true };
+    await confirmed(question, () => call(at(this.course, "handouts"), { method: "DELETE", query: { path: file.path } }), "File withdrawn.");
     this.show(this.kept);
   }
 
-  #collects(answer) {
-    const { items } = answer;
+  #collects({ items }) {
     return el(
       "div.files-one",
       {},
@@ -115,19 +109,6 @@ export class Files {
           )
         : null,
     );
-  }
-
-  async #upload() {
-    const [file] = this.file.files;
-    this.file.value = "";
-    if (!file) return;
-    const name = await ask({ title: `Hand out ${file.name}`, text: "The file appears in everyone’s course folder. Files that students changed are never overwritten.", action: "Hand out", field: { label: "File name in the course folder", required: true, value: file.name, maxlength: 200 } });
-    if (!name) return;
-    await tell(async () => {
-      await sendFile(this.course, name, file);
-      return `${name} was handed out.`;
-    });
-    this.show(this.kept);
   }
 
   async #refresh() {

@@ -12,7 +12,6 @@ import { loadRequests } from "./requests.js";
 import { buildPage, environmentPage, gpuWords, isLive, versionState, when, workState } from "./words.js";
 
 const EVERY = 5000;
-const BUILDS = 10;
 const KINDS = { container: "Container", modules: "Modules", venv: "Virtual environment" };
 let environments = [];
 
@@ -38,11 +37,8 @@ const builds = new Table(byId("builds"), {
     { head: "Result", wide: true, cell: (build) => build.message || "–" },
   ],
 });
-const pager = new Pager(byId("builds-pager"), BUILDS, loadBuilds);
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  showEnvironments();
-});
+const pager = new Pager(byId("builds-pager"), 10, loadBuilds);
+const values = followForm(byId("filters"), showEnvironments);
 
 async function loadEnvironments() {
   const answer = await call("environments", { query: { all: "true" } });
@@ -68,9 +64,7 @@ function showEnvironments() {
 }
 
 async function loadBuilds() {
-  const page = await call("builds", { query: { limit: BUILDS, after: pager.after } });
-  if (!page.items.length && pager.back()) return loadBuilds();
-  pager.show(page);
+  const page = await pager.read((place) => call("builds", { query: place }));
   builds.show(page.items, "No builds yet.");
   const live = page.items.filter(isLive).length;
   setText(byId("builds-count"), live ? `${count(live, "build")} under way` : "");

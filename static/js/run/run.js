@@ -51,10 +51,7 @@ const views = new Views(
   },
   () => poller.now(),
 );
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  again();
-});
+const values = followForm(byId("filters"), again);
 let sort = new URLSearchParams(window.location.search).get("sort") || "number";
 const columnChoice = new ColumnChoice(byId("columns"), () => {
   names = null;

@@ -244,7 +244,7 @@ def test_curves_and_parallel_coordinates(demo: Any, page: Any) -> None:
     expect(page.locator("#view-curves")).to_contain_text("Point 3: 0.0434783 at step 19")
     check(page, "run-curves")
     page.get_by_role("button", name="Parallel coordinates").click()
-    lines = page.locator("#view-parallel .parallel-line")
+    lines = page.locator("#view-parallel .parallel-lines path")
     expect(lines).to_have_count(11)
     page.get_by_text("Filter lines").click()
     page.get_by_label("rate, maximum").fill("0.5")
