@@ -48,7 +48,7 @@ export async function tell(act) {
 export const perform = (request, words = undefined) =>
   tell(async () => {
     const answer = await request;
-    return words ?? answer.message;
+    return words ?? answer?.message;
   });
 
 // Asks; unless the user cancels, performs `request(text)`. Resolves to whether it worked.

@@ -121,8 +121,12 @@ export class Filters {
 export function followForm(form, onChange) {
   const query = new URLSearchParams(window.location.search);
   const fields = [...form.elements].filter((field) => field.name);
-  for (const field of fields) if (query.has(field.name)) field.value = query.get(field.name);
-  const read = () => Object.fromEntries(fields.map((field) => [field.name, field.value.trim()]));
+  for (const field of fields.filter(({ name }) => query.has(name))) {
+    if (field.type === "checkbox") field.checked = query.get(field.name) !== "";
+    else field.value = query.get(field.name);
+  }
+  const valueOf = ({ type, checked, value }) => (type !== "checkbox" ? value.trim() : checked ? "true" : "");
+  const read = () => Object.fromEntries(fields.map((field) => [field.name, valueOf(field)]));
   const values = read();
   const take = () => {
     if (!differs(form, Object.assign(values, read()))) return;
@@ -141,7 +145,7 @@ export function followForm(form, onChange) {
 
 // The order of a table in the page's URL, as options of the table: `usual` unless the URL names
 // another. `load` is called after each change.
-export const sortInAddress = (usual, load) => ({
+export const sortInAddress = (usual, load = () => {}) => ({
   sort: new URLSearchParams(window.location.search).get("sort") || usual,
   onSort: (sort) => {
     keepInAddress({ sort: sort === usual ? "" : sort });

@@ -2,7 +2,7 @@
 // move between cells. Updates touch only what changed.
 
 import { el, setText } from "./dom.js";
-import { GPU_STATES, gpuSign, gpuWords } from "./words.js";
+import { gpuSign, gpuWords } from "./words.js";
 
 const DENSE = 400; // number of GPUs above which cells are small and without numbers
 const FIRST = 150; // nodes painted before the others are built; more than fit on a screen
@@ -256,4 +256,3 @@ function keyOf(target) {
   return target.closest?.("[data-key]")?.dataset.key ?? null;
 }
 
-export const stateName = (state) => GPU_STATES[state]?.word ?? state;

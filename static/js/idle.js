@@ -2,7 +2,7 @@
 
 import { call, may, now } from "./api.js";
 import { tell } from "./dialog.js";
-import { el, hidden } from "./dom.js";
+import { button, el, hidden } from "./dom.js";
 import { clock, count, duration } from "./words.js";
 
 // An alert after the owner is notified, a quiet line before; null if nothing is idle.
@@ -23,12 +23,7 @@ export function idleWords(session, name, onDone) {
     {},
     el("p", {}, since, then, session.efficiency.gpu_source === "simulated" ? [" ", el("span.badge.portal-simulated", {}, "simulated")] : null),
     idle.snooze && (session.mine || may("jobs:manage"))
-      ? el(
-          "button.btn.btn-sm.btn-outline-contrast",
-          { type: "button", onclick: () => snooze(session, onDone) },
-          idle.stops_at ? `Keep for ${duration(idle.snooze)}` : `Remind me in ${duration(idle.snooze)}`,
-          hidden(`${name}; ${count(idle.snoozes_left, "snooze")} left`),
-        )
+      ? button([`${idle.stops_at ? "Keep for" : "Remind me in"} ${duration(idle.snooze)}`, hidden(`${name}; ${count(idle.snoozes_left, "snooze")} left`)], () => snooze(session, onDone))
       : null,
   );
 }

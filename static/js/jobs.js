@@ -1,8 +1,8 @@
 // The table of jobs. The server filters, sorts and pages; shown rows follow the changes, and the page
 // is loaded again when jobs are added or removed.
 
-import { apiUrl, call, facts, may, now } from "./api.js";
-import { ask, perform, readBy } from "./dialog.js";
+import { apiUrl, call, may, now } from "./api.js";
+import { confirmed, readBy } from "./dialog.js";
 import { DANGER, announce, button, byId, differs, el, hidden, presses, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
 import { openJob, runs } from "./job.js";
@@ -267,9 +267,8 @@ const CONSEQUENCES = {
 /** @param {"cancel" | "hold" | "release"} what @param {any} job */
 async function act(what, job) {
   const whose = job.user && !job.mine ? `Owner: ${job.user}${job.name ? `, job name: ${job.name}` : ""}. ` : "";
-  const reason = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what], field: reasonField(what, job) });
-  if (reason === null) return;
-  await perform(call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: { reason } }));
+  const question = { ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what], field: reasonField(what, job) };
+  await confirmed(question, (reason) => call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: { reason } }));
 }
 
 // The owner of a session reads why another user stops it; of other jobs, the audit log has the reason. A point of a

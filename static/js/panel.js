@@ -2,7 +2,7 @@
 // on the node.
 
 import { call, may } from "./api.js";
-import { ask, perform } from "./dialog.js";
+import { confirmed } from "./dialog.js";
 import { el, fill, hidden } from "./dom.js";
 import { pill } from "./status.js";
 import { GPU_STATES, UNKNOWN, capital, gpuSign, memory, percent } from "./words.js";
@@ -175,21 +175,14 @@ export class Panel {
   }
 
   async #drain(name) {
-    const reason = await ask({
-      title: `Drain node ${name}?`,
-      text: "No new jobs start on this node. Running jobs continue to their end.",
-      action: "Drain",
-      danger: true,
-      field: { label: "Reason (visible to everyone)", required: true, maxlength: 200 },
-    });
-    if (reason === null) return;
-    await perform(call(`nodes/${encodeURIComponent(name)}/drain`, { method: "POST", body: { reason } }));
+    const field = { label: "Reason (visible to everyone)", required: true, maxlength: 200 };
+    const question = { title: `Drain node ${name}?`, text: "No new jobs start on this node. Running jobs continue to their end.", action: "Drain", danger: true, field };
+    await confirmed(question, (reason) => call(`nodes/${encodeURIComponent(name)}/drain`, { method: "POST", body: { reason } }));
   }
 
   async #resume(name) {
-    const sure = await ask({ title: `Resume node ${name}?`, text: "New jobs can start on this node again.", action: "Resume" });
-    if (sure === null) return;
-    await perform(call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} }));
+    const question = { title: `Resume node ${name}?`, text: "New jobs can start on this node again.", action: "Resume" };
+    await confirmed(question, () => call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} }));
   }
 }
 

@@ -1,7 +1,7 @@
 // Details of one session. The page is updated until the session ends.
 
 import { call, facts as site, now } from "./api.js";
-import { byId, el, fill, setText, showTrouble } from "./dom.js";
+import { byId, el, fill, repaint, setText, showTrouble } from "./dom.js";
 import { extend } from "./extend.js";
 import { idleWords } from "./idle.js";
 import { follow } from "./move.js";
@@ -37,11 +37,10 @@ async function load() {
 }
 
 function show(session) {
-  const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   document.title = document.title.replace(/^[^–]*/, `${titleOf(session)} `);
   main.removeAttribute("aria-busy");
   const bad = session.ending && !["completed", "finished", "stopped", "walltime", "cancelled", "moved", "idle", "unknown"].includes(session.ending.code);
-  fill(
+  repaint(main, () => fill(
     main,
     el(
       "div.page-title",
@@ -78,8 +77,7 @@ function show(session) {
       el("section", { "aria-label": "Resource usage" }, el("h2", {}, "Resource usage"), efficiency(session)),
     ),
     el("section.session-times", { "aria-label": "Timeline" }, el("h2", {}, "Timeline"), timeline(session), startup(session)),
-  );
-  if (focused) [...main.querySelectorAll("a, button")].find((item) => item.textContent === focused)?.focus();
+  ));
 }
 
 // The use over time: once, and then once a minute while it runs.

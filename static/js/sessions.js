@@ -3,9 +3,9 @@
 
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
 import { openOnClick } from "./course/open.js";
-import { ask, perform } from "./dialog.js";
-import { byId, el, empty, hidden, icon, later, setText, showTrouble } from "./dom.js";
-import { followForm, keepInAddress } from "./filters.js";
+import { confirmed } from "./dialog.js";
+import { DANGER, button, byId, el, empty, hidden, icon, setText, showTrouble } from "./dom.js";
+import { followForm } from "./filters.js";
 import { idleWords } from "./idle.js";
 import { offer } from "./notify.js";
 import { Pager } from "./pager.js";
@@ -24,22 +24,13 @@ const values = followForm(byId("filters"), () => ended(true));
 let living = null; // ids of the live sessions, joined; null: not loaded yet
 
 // The user whose sessions are shown, for viewers who may see other users' sessions.
-const asked = new URLSearchParams(window.location.search);
-const whose = { user: asked.get("user") ?? "", all: asked.get("all") ?? "" };
-const form = byId("whose");
-if (form) {
-  form.elements.user.value = whose.user;
-  form.elements.all.checked = Boolean(whose.all);
-  const take = () => {
-    whose.user = form.elements.user.value.trim();
-    whose.all = form.elements.all.checked ? "true" : "";
-    keepInAddress(whose);
-    title();
-    poller.now();
-    ended(true);
-  };
-  form.addEventListener("input", later(take, 400));
-  form.addEventListener("submit", (event) => event.preventDefault());
+/** @type {any} */
+const whose = byId("whose") ? followForm(byId("whose"), shown) : {};
+
+function shown() {
+  title();
+  poller.now();
+  ended(true);
 }
 
 function title() {
@@ -187,15 +178,14 @@ function namedRow({ name, title: words }) {
       "div.entry-actions",
       {},
       el("a.btn.btn-sm.btn-jupyter", { href: start }, "Start", hidden(` ${words}`)),
-      el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => remove(name, words) }, "Remove", hidden(` ${words}`)),
+      button(["Remove", hidden(` ${words}`)], () => remove(name, words), DANGER),
     ),
   );
 }
 
 async function remove(name, words) {
-  const sure = await ask({ title: `Remove “${words}”?`, text: "Its files and ended sessions are kept.", action: "Remove", danger: true });
-  if (sure === null) return;
-  await perform(call(`servers/${encodeURIComponent(name)}`, { method: "DELETE" }));
+  const question = { title: `Remove “${words}”?`, text: "Its files and ended sessions are kept.", action: "Remove", danger: true };
+  await confirmed(question, () => call(`servers/${encodeURIComponent(name)}`, { method: "DELETE" }));
   namesPoller?.now();
 }
 

@@ -1,7 +1,7 @@
 // A session as a card and in detail: its state, why it ended, its resource usage.
 
 import { call, facts, may, now } from "./api.js";
-import { ask, perform, readBy, tell } from "./dialog.js";
+import { ask, confirmed, readBy, tell } from "./dialog.js";
 import { announce, el, hidden, icon } from "./dom.js";
 import { extendButton } from "./extend.js";
 import { menu } from "./menu.js";
@@ -187,16 +187,15 @@ export function actions(session, onDone, { detail = true, title = titleOf(sessio
 
 export async function stop(session, onDone) {
   const runs = session.state === "running";
-  const reason = await ask({
+  const question = {
     title: runs ? "Stop this session?" : "Cancel this session?",
     text: `${session.mine ? "" : `Owner: ${session.user}. `}${titleOf(session)}${session.job_id ? `, job ${session.job_id}` : ""}. ${runs ? "Saved files are kept; data in memory is lost." : "The job leaves the queue."}`,
     action: runs ? "Stop" : "Cancel session",
     danger: true,
     keep: runs ? "Keep running" : "Keep waiting",
     field: session.mine ? null : readBy(session.user),
-  });
-  if (reason === null) return;
-  await perform(call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: { reason } }));
+  };
+  await confirmed(question, (reason) => call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: { reason } }));
   onDone();
 }
 

@@ -1,7 +1,7 @@
 // The members of a course: the list, and the form that adds members by name or from a file.
 
 import { call } from "../api.js";
-import { ask, perform } from "../dialog.js";
+import { confirmed } from "../dialog.js";
 import { byId, el, fill, setText } from "../dom.js";
 import { sends, Wrong } from "../forms.js";
 import { Table } from "../table.js";
@@ -55,9 +55,8 @@ export class People {
   }
 
   async #remove({ person, role }) {
-    const sure = await ask({ title: `Remove ${person}?`, text: `They are no longer ${role} in this course, and their course session is stopped. Their files stay.`, action: "Remove", danger: true });
-    if (sure === null) return;
-    await perform(call(at(this.course, "roster"), { method: "DELETE", query: { person } }), `${person} was removed from the course.`);
+    const question = { title: `Remove ${person}?`, text: `They are no longer ${role} in this course, and their course session is stopped. Their files stay.`, action: "Remove", danger: true };
+    await confirmed(question, () => call(at(this.course, "roster"), { method: "DELETE", query: { person } }), `${person} was removed from the course.`);
     await this.load();
   }
 

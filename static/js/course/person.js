@@ -1,8 +1,8 @@
 // The dialog of a student on the board: the facts of their session, and the actions on it.
 
 import { call } from "../api.js";
-import { ask, tell } from "../dialog.js";
-import { byId, el, fill, icon } from "../dom.js";
+import { ask, perform, tell } from "../dialog.js";
+import { DANGER, MAIN, button, byId, el, fill, icon } from "../dom.js";
 import { clock, duration, memory, percent } from "../words.js";
 import { enter } from "./enter.js";
 import { doing, gpuWords, time } from "./tile.js";
@@ -81,7 +81,7 @@ export class Person {
     if (state === "running" && this.course.minutes.length) made.push(this.#button("extend", "Extend…", "outline-contrast", () => this.extend(tile)));
     if (lives) {
       made.push(this.#button("restart", "Restart…", "outline-contrast", () => this.#sure(tile, "restart", "Restart")));
-      made.push(this.#button("stop", state === "waiting" ? "Cancel…" : "Stop…", "outline-danger.portal-danger", () => this.#sure(tile, "stop", "Stop")));
+      made.push(this.#button("stop", state === "waiting" ? "Cancel…" : "Stop…", DANGER, () => this.#sure(tile, "stop", "Stop")));
     }
     return made;
   }
@@ -92,33 +92,24 @@ export class Person {
     const { person } = tile;
     return [
       tile.state === "running" && this.course.help !== "off"
-        ? el("button.btn.btn-sm.btn-jupyter", { type: "button", "aria-label": `Help ${person}`, onclick: () => (this.open(tile), this.help(tile)) }, "Help")
+        ? button("Help", () => (this.open(tile), this.help(tile)), MAIN, { "aria-label": `Help ${person}` })
         : null,
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Lower hand of ${person}`, onclick: () => this.lower(tile) }, "Lower"),
+      button("Lower", () => this.lower(tile), undefined, { "aria-label": `Lower hand of ${person}` }),
     ];
   }
 
   #button(act, words, look, onclick) {
-    return el(`button.btn.btn-sm.btn-${look}`, { type: "button", dataset: { act }, onclick }, words);
+    return button(words, onclick, look, { dataset: { act } });
   }
 
   /** @param {any} tile @param {"start" | "stop" | "restart" | "extend"} verb */
   async #do(tile, verb, body = {}) {
-    await tell(async () => {
-      const answer = await call(path(this.course.course, tile.person, verb), { method: "POST", body });
-      return answer?.message;
-    });
+    await perform(call(path(this.course.course, tile.person, verb), { method: "POST", body }));
     this.onDone();
   }
 
   async #sure(tile, verb, action) {
-    const sure = await ask({
-      title: `${action} the session of ${tile.person}?`,
-      text: "Unsaved work is lost. Saved files stay.",
-      action,
-      danger: true,
-    });
-    if (sure === null) return;
+    if ((await ask({ title: `${action} the session of ${tile.person}?`, text: "Unsaved work is lost. Saved files stay.", action, danger: true })) === null) return;
     if (verb === "restart") await tell(() => `${tile.person}’s session is stopped and then started again.`);
     await this.#do(tile, verb);
   }
@@ -169,10 +160,7 @@ export class Person {
   }
 
   async #end(help) {
-    await tell(async () => {
-      await call(at(this.course.course, "help", help.id, "end"), { method: "POST", body: {} });
-      return "Help ended.";
-    });
+    await perform(call(at(this.course.course, "help", help.id, "end"), { method: "POST", body: {} }), "Help ended.");
     this.onDone();
   }
 }

@@ -1,15 +1,25 @@
 // The checks of a course's readiness (portal.courses.definition.readiness).
 
+import { call } from "../api.js";
 import { el, fill, setText } from "../dom.js";
 import { pill } from "../status.js";
 import { count } from "../words.js";
-import { names } from "./words.js";
+import { at, names } from "./words.js";
 
 const SIGNS = { good: ["ready", "ready"], warn: ["uncertain", "check"], bad: ["failed", "not ready"], unknown: ["unknown", "unknown"] };
 const ORDER = ["bad", "warn", "unknown", "good"];
 
-// Fills `place`, and `words` with a summary if it is given.
-export function showReadiness(place, words, { points, demand, ready }) {
+// Loads the checks of a course into `place`, and a summary into `words` if it is given.
+export async function loadReadiness(course, place, words = null) {
+  try {
+    show(place, words, await call(at(course, "readiness")));
+  } catch (error) {
+    fill(place, el("p.portal-quiet", {}, error.message));
+  }
+  place.removeAttribute("aria-busy");
+}
+
+function show(place, words, { points, demand, ready }) {
   const bad = points.filter((point) => point.sign === "bad").length;
   if (words) setText(words, ready ? "The course is ready." : `${count(bad, "problem")} to fix.`);
   const sorted = [...points].sort((a, b) => ORDER.indexOf(a.sign) - ORDER.indexOf(b.sign));

@@ -2,7 +2,7 @@
 // while it runs.
 
 import { call } from "../api.js";
-import { ask, perform } from "../dialog.js";
+import { confirmed, perform } from "../dialog.js";
 import { byId, el, fill } from "../dom.js";
 import { Poller } from "../poller.js";
 import { enter } from "./enter.js";
@@ -50,8 +50,7 @@ async function open(course, poller) {
 }
 
 async function close(course, poller) {
-  const sure = await ask({ title: "Close the room?", text: "Everyone in the room is disconnected. Its files stay in the folder of the user who opened it.", action: "Close the room", danger: true });
-  if (sure === null) return;
-  await perform(call(at(course, "room"), { method: "DELETE" }));
+  const question = { title: "Close the room?", text: "Everyone in the room is disconnected. Its files stay in the folder of the user who opened it.", action: "Close the room", danger: true };
+  await confirmed(question, () => call(at(course, "room"), { method: "DELETE" }));
   poller.in(1500);
 }

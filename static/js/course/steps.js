@@ -16,6 +16,14 @@ const STEPS = {
   archive: { words: () => "Archive…", danger: true },
 };
 
+// The question before a refusal, without its title.
+export const REFUSAL = {
+  text: "The instructor sees your reason, and can change the course and request approval again.",
+  action: "Refuse",
+  danger: true,
+  field: { label: "Reason", required: true, rows: 3, maxlength: 2000 },
+};
+
 // Shows the steps in `detail.may`: the main one as a button, the others in the menu.
 export function showSteps(facts, detail) {
   const may = detail.may.filter((verb) => STEPS[verb] && !(verb === "approve" && detail.may.includes("submit")));
@@ -40,7 +48,7 @@ async function step(verb, detail) {
   }
   const body = { number: detail.number };
   if (verb === "refuse") {
-    const answer = await ask({ title: "Refuse this course?", text: "The instructor sees your reason, and can change the course and request approval again.", action: "Refuse", danger: true, field: { label: "Reason", required: true, rows: 3, maxlength: 2000 } });
+    const answer = await ask({ title: "Refuse this course?", ...REFUSAL });
     if (!answer) return;
     body.answer = answer;
   }

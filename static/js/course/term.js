@@ -1,7 +1,7 @@
 // The meetings of a course as months, from the values in the form; updated while the user types. Days are
 // in the course's time zone.
 
-import { el, fill, setText } from "../dom.js";
+import { differs, el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 
 const MONTH = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
@@ -43,9 +43,7 @@ export class Term {
   }
 
   show(course) {
-    const text = JSON.stringify([course.begins, course.ends, course.weekly, course.single, course.without]);
-    if (text === this.text) return;
-    this.text = text;
+    if (!differs(this, [course.begins, course.ends, course.weekly, course.single, course.without])) return;
     const { times, off, first, last } = daysOf(course);
     const number = [...times.values()].reduce((sum, some) => sum + some.length, 0);
     setText(this.words, Number.isNaN(first) || Number.isNaN(last) ? "" : `${number ? count(number, "meeting") : "No meetings"}${off.size ? `, ${count(off.size, "holiday")}` : ""}`);

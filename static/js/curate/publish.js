@@ -1,7 +1,7 @@
 // Publishes a tested version to chosen users, or launches its preview first.
 
 import { call } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { confirmed, tell } from "../dialog.js";
 import { el } from "../dom.js";
 import { sends, Wrong } from "../forms.js";
 import { AUDIENCES } from "./audience.js";
@@ -66,10 +66,5 @@ export async function tryIt(name, number) {
 
 // Runs an action on an environment after confirmation; resolves to whether it was done.
 export async function verb(name, path, { title, text, action, field = null, danger = false, body = (_) => ({}), said }) {
-  const given = await ask({ title, text, action, field, danger });
-  if (given === null) return false;
-  return tell(async () => {
-    await call(at(name, ...path), { method: "POST", body: body(given) });
-    return said;
-  });
+  return confirmed({ title, text, action, field, danger }, (given) => call(at(name, ...path), { method: "POST", body: body(given) }), said);
 }

@@ -1,7 +1,7 @@
 // Registries: list, add, change, check, remove. Passwords are sent, but never received.
 
 import { call } from "../api.js";
-import { ask, perform, tell } from "../dialog.js";
+import { confirmed, tell } from "../dialog.js";
 import { byId, el, empty, fill, setText } from "../dom.js";
 import { sends } from "../forms.js";
 import { count } from "../words.js";
@@ -96,10 +96,9 @@ function clear() {
 }
 
 async function remove(host) {
-  const sure = await ask({ title: `Remove ${host}?`, text: "Its stored password is deleted. Existing images are kept.", action: "Remove", danger: true, keep: "Keep registry" });
-  if (sure === null) return;
-  await perform(call(`registries/${encodeURIComponent(host)}`, { method: "DELETE" }), `${host} is removed.`);
-  if (changing === host) clear();
+  const question = { title: `Remove ${host}?`, text: "Its stored password is deleted. Existing images are kept.", action: "Remove", danger: true, keep: "Keep registry" };
+  const removed = await confirmed(question, () => call(`registries/${encodeURIComponent(host)}`, { method: "DELETE" }), `${host} is removed.`);
+  if (removed && changing === host) clear();
   await load();
 }
 

@@ -2,21 +2,17 @@
 
 import { call, facts } from "../api.js";
 import { tell } from "../dialog.js";
-import { byId, el, empty, fill, setText } from "../dom.js";
+import { byId, differs, el, empty, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { all, environmentPage, when } from "./words.js";
-
-let shown = "";
 
 export async function loadRequests() {
   const place = byId("requests");
   try {
     const items = await all("environment-requests", { state: "open" }, 200);
-    const text = JSON.stringify(items);
-    if (text === shown) return;
     // Keep an answer that is being written.
     if ([...place.querySelectorAll("textarea, input")].some((field) => field.value)) return;
-    shown = text;
+    if (!differs(place, items)) return;
     setText(byId("requests-count"), items.length ? count(items.length, "open request") : "");
     fill(place, items.length ? el("ul.entries", {}, items.map(entry)) : empty("No open requests."));
   } catch (error) {
@@ -36,7 +32,6 @@ function entry(item) {
     try {
       await call(`environment-requests/${item.id}/answer`, { method: "POST", body: { state, answer: answer.value.trim(), environment: state === "done" ? environment.value.trim() : "" } });
       answer.value = environment.value = "";
-      shown = "";
       await tell(() => `The answer to ${item.person} is sent.`);
       await loadRequests();
       byId("requests-title").scrollIntoView({ block: "nearest" });

@@ -1,7 +1,7 @@
 // Smoke tests: results by GPU type and kernel, with logs.
 
 import { call } from "../api.js";
-import { el, empty, fill } from "../dom.js";
+import { differs, el, empty, fill } from "../dom.js";
 import { facts as factList } from "../panel.js";
 import { pill } from "../status.js";
 import { count, short } from "../words.js";
@@ -47,9 +47,7 @@ class TestCard {
   }
 
   show(test) {
-    const text = JSON.stringify(test);
-    if (text === this.text) return;
-    this.text = text;
+    if (!differs(this, test)) return;
     const result = test.result ?? {};
     const failed = test.state === "failed" || test.state === "unknown";
     fill(

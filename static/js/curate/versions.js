@@ -2,7 +2,7 @@
 
 import { call } from "../api.js";
 import { perform, tell } from "../dialog.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, differs, el, fill, setText } from "../dom.js";
 import { menu } from "../menu.js";
 import { Pager } from "../pager.js";
 import { Table } from "../table.js";
@@ -11,7 +11,6 @@ import { lines, packages } from "./diff.js";
 import { publishing, tryIt, verb } from "./publish.js";
 import { at, buildPage, origins, versionState, when } from "./words.js";
 
-const LIMIT = 10;
 
 export class Versions {
   // `onEdit(version)`: the user edits from this version; `onChange()`: an action was done.
@@ -22,7 +21,7 @@ export class Versions {
     this.items = [];
     this.current = null; // number of the published version
     // Without a pager, the page shows only the newest version.
-    this.pager = byId("versions-pager") ? new Pager(byId("versions-pager"), LIMIT, () => this.load()) : null;
+    this.pager = byId("versions-pager") ? new Pager(byId("versions-pager"), 10, () => this.load()) : null;
     this.table = new Table(byId("versions"), {
       label: "versions-title",
       columns: [
@@ -42,12 +41,9 @@ export class Versions {
   }
 
   async load() {
-    const query = this.pager ? { limit: LIMIT, after: this.pager.after } : { limit: 1 };
-    const page = await call(at(this.name, "versions"), { query });
-    this.pager?.show(page);
-    const text = JSON.stringify([page.items, this.current]);
-    if (text === this.text) return;
-    this.text = text;
+    const read = (query) => call(at(this.name, "versions"), { query });
+    const page = await (this.pager ? this.pager.read(read) : read({ limit: 1 }));
+    if (!differs(this, [page.items, this.current])) return;
     this.items = page.items;
     if (byId("versions-count")) setText(byId("versions-count"), page.total ? count(page.total, "version") : "");
     // Restore the focus: the rows are new elements.

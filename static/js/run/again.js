@@ -4,7 +4,7 @@
 import { spaceOf } from "../space.js";
 import { actionButton, actions } from "./actions.js";
 import { call, facts } from "../api.js";
-import { answered, ask, perform, tell } from "../dialog.js";
+import { answered, ask, confirmed, perform } from "../dialog.js";
 import { el, fill, hidden } from "../dom.js";
 import { openForm } from "../forms.js";
 import { runPage } from "./view.js";
@@ -121,8 +121,7 @@ export class Shares {
 
   #stop(run, user) {
     const act = async () => {
-      const request = () => call(`${path(run)}/shares/${encodeURIComponent(user)}`, { method: "DELETE" });
-      await tell(async () => (await request()).message);
+      await perform(call(`${path(run)}/shares/${encodeURIComponent(user)}`, { method: "DELETE" }));
       await this.#load(run);
       this.place.querySelector("button:last-of-type")?.focus();
     };
@@ -130,14 +129,13 @@ export class Shares {
   }
 
   async #share(run) {
-    const user = await ask({
+    const question = {
       title: `Share “${run.name}”?`,
       text: "The user sees the run and its points, and can repeat it. To repeat it, they must be able to read its folder.",
       action: "Share",
       field: { label: "User name", required: true, maxlength: 255 },
-    });
-    if (!user) return;
-    await perform(call(`${path(run)}/shares`, { method: "POST", body: { user } }));
+    };
+    await confirmed(question, (user) => call(`${path(run)}/shares`, { method: "POST", body: { user } }));
     await this.#load(run);
   }
 }

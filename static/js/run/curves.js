@@ -1,7 +1,7 @@
 // Curves of a run: one metric over its steps, a line for each of the first points in the table's order.
 
 import { call } from "../api.js";
-import { el, fill, setText } from "../dom.js";
+import { differs, el, fill, setText } from "../dom.js";
 import { curvesOf } from "./best.js";
 import { Lines, sample } from "./lines.js";
 import { Picker } from "./picker.js";
@@ -68,9 +68,8 @@ export class Curves {
 
   // The legend: each entry highlights its line, and opens its point.
   #list() {
-    const same = JSON.stringify(this.lines.map(({ key, about, best }) => [key, about, best]));
-    if (same === this.listed) return; // an entry may have the focus
-    this.listed = same;
+    // An entry may have the focus.
+    if (!differs(this.legend, this.lines.map(({ key, about, best }) => [key, about, best]))) return;
     fill(
       this.legend,
       this.lines.map((line, at) => {

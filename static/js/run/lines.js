@@ -1,7 +1,7 @@
 // A plot of many lines over steps, with uPlot. One line can be highlighted: by the pointer, which also shows its
 // value, or by a list beside the plot.
 
-import { el, empty } from "../dom.js";
+import { differs, el, empty } from "../dom.js";
 import { metric } from "./view.js";
 
 // uPlot comes from npm at installation (deploy/install.sh).
@@ -26,7 +26,6 @@ export class Lines {
     this.lines = [];
     this.look = { title, axis: "step", log: false, logSteps: false, smooth: 0 };
     this.at = null; // the highlighted line
-    this.same = ""; // what is drawn
     this.library = null;
     this.tip = el("div.plot-tip", { "aria-hidden": "true", hidden: true });
     place.classList.add("plot", "plot-lines");
@@ -41,11 +40,10 @@ export class Lines {
   async show(lines, look = {}) {
     this.library ??= await library;
     const wanted = { ...this.look, ...look };
-    const same = JSON.stringify([lines, wanted]);
-    if (same === this.same) return;
+    if (!differs(this, [lines, wanted])) return;
     // What is drawn last is above the others, in the colour of its place.
     const placed = lines.map((line, place) => ({ ...line, place }));
-    Object.assign(this, { same, look: wanted, lines: [...placed.filter(({ best }) => !best), ...placed.filter(({ best }) => best)], at: null });
+    Object.assign(this, { look: wanted, lines: [...placed.filter(({ best }) => !best), ...placed.filter(({ best }) => best)], at: null });
     this.#draw();
   }
 

@@ -1,7 +1,7 @@
 // Cells of a run in the list: its file, its best point with the sparkline of that point's curve, its resources.
 
 import { facts, now } from "../api.js";
-import { el, hidden } from "../dom.js";
+import { differs, el, hidden } from "../dom.js";
 import { shortPath } from "../paths.js";
 import { spaceOf } from "../space.js";
 import { sparkline } from "../spark.js";
@@ -19,9 +19,7 @@ export function nameCell(cell, run) {
 
 // `best`: as run-bests has it; undefined: not known yet, null: no point has a metric.
 export function bestCell(cell, best) {
-  const key = JSON.stringify(best ?? null);
-  if (cell.dataset.best === key) return;
-  cell.dataset.best = key;
+  if (!differs(cell, best ?? null)) return;
   if (!best) {
     cell.replaceChildren(el("span.portal-quiet", {}, "–", hidden("no metric")));
     return;

@@ -1,7 +1,7 @@
 // The pictures and tables that a point has logged, in its panel.
 
 import { apiUrl, call } from "../api.js";
-import { el, fill, trouble } from "../dom.js";
+import { differs, el, fill, trouble } from "../dom.js";
 import { sections } from "./point.js";
 import { textOf } from "./view.js";
 
@@ -21,9 +21,7 @@ async function load(place, point, run) {
   const path = /** @type {const} */ (`runs/${encodeURIComponent(run.id)}/points/${point.number}`);
   const owner = run.mine ? undefined : run.user;
   const logged = await call(`${path}/logged`, { query: { owner } });
-  const same = JSON.stringify(logged);
-  if (place.dataset.same !== same) {
-    place.dataset.same = same;
+  if (differs(place, logged)) {
     fill(
       place,
       logged.images.map(({ name, digest }) =>

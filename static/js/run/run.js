@@ -2,7 +2,7 @@
 
 import { apiUrl, call } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
-import { followForm, keepInAddress } from "../filters.js";
+import { followForm, sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
@@ -52,7 +52,6 @@ const views = new Views(
   () => poller.now(),
 );
 const values = followForm(byId("filters"), again);
-let sort = new URLSearchParams(window.location.search).get("sort") || "number";
 const columnChoice = new ColumnChoice(byId("columns"), () => {
   names = null;
   poller.now();
@@ -78,12 +77,7 @@ function makeTable(run) {
   table = new Table(byId("list"), {
     label: "list-title",
     key: (point) => String(point.number),
-    sort,
-    onSort: (chosen) => {
-      sort = chosen;
-      keepInAddress({ sort: sort === "number" ? "" : sort });
-      again();
-    },
+    ...sortInAddress("number", again),
     columns: columnChoice.choose(columns(run.parameters, run.metrics, open)),
   });
 }
@@ -95,7 +89,7 @@ async function load() {
   best.show(run);
   drawBest(run, [best.metric, best.of(run)]).catch(() => setText(byId("best-words"), "The curves could not be loaded."));
   shares.show(run);
-  const query = { owner, state: values.state || undefined, where: values.where, ...order(sort) };
+  const query = { owner, state: values.state || undefined, where: values.where, ...order(sortInAddress("number").sort) };
   byId("points-csv").href = apiUrl(`runs/${encodeURIComponent(id)}/points.csv`, query);
   byId("columns").hidden = views.name !== "table";
   if (views.name === "table") await loadTable(run, query);
