@@ -598,6 +598,10 @@ def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
     expect(best).not_to_contain_text("lowest")
     assert page.evaluate("window.hacked") is None
     check(page, "runs-compare")
+    page.go_back()
+    expect(page.get_by_label("Select rates")).to_be_checked()
+    expect(page.get_by_label("Select before")).to_be_checked()
+    expect(page.get_by_role("link", name="Compare 2 runs")).to_be_visible()
     page.goto(f"{demo.url}/services/portal/runs/{OLD}")
     page.get_by_role("button", name="More actions for before").click()
     page.get_by_role("button", name="Delete run").click()
