@@ -29,7 +29,7 @@ async function load() {
     setText(byId("list-count"), page.total ? count(page.total, "announcement") : "");
     byId("list").replaceChildren(
       page.items.length
-        ? el("ul.entries", {}, page.items.map(entry))
+        ? el("ul.entries", page.items.map(entry))
         : empty("There are no announcements yet."),
     );
   } catch (error) {
@@ -43,18 +43,15 @@ function entry(item) {
   const words = { planned: "Planned", shown: "Shown now", over: "Ended" };
   return el(
     `li.entry.entry-${state}`,
-    {},
     el(
       "div",
-      {},
-      el("p.entry-text", {}, item.text),
+      el("p.entry-text", item.text),
       el(
         "p.portal-facts",
-        {},
         pill(state === "over" ? "ended" : state, words[state]),
-        el("span", {}, item.level === "warning" ? "Warning" : "Information"),
-        el("span", {}, `${clock(item.starts_at)} to ${clock(item.ends_at)}`),
-        el("span", {}, `by ${item.author}`),
+        el("span", item.level === "warning" ? "Warning" : "Information"),
+        el("span", `${clock(item.starts_at)} to ${clock(item.ends_at)}`),
+        el("span", `by ${item.author}`),
       ),
     ),
     state === "over" ? null : button("Withdraw", () => withdraw(item), DANGER),

@@ -15,7 +15,7 @@ const table = new Table(byId("list"), {
   label: "list-title",
   ...sortInAddress("-at", () => load(true)),
   columns: [
-    { head: "Time", sort: "at", cell: (line) => el("span.nowrap", {}, exactly(line.at)) },
+    { head: "Time", sort: "at", cell: (line) => el("span.nowrap", exactly(line.at)) },
     { head: "Actor", sort: "actor", cell: (line) => line.actor },
     { head: "Action", sort: "action", cell: (line) => words.get(line.action) || line.action },
     { head: "Target", sort: "target", cell: (line) => line.target },

@@ -72,8 +72,8 @@ export function openDestinations(button) {
         const made = el(
           "a.find-option",
           { id: `find-option-${options.length}`, role: "option", tabindex: -1, href: entry.url, onclick: () => remember(user, entry) },
-          el("span", {}, entry.title),
-          entry.detail ? el("span.find-detail", {}, entry.detail) : null,
+          el("span", entry.title),
+          entry.detail ? el("span.find-detail", entry.detail) : null,
         );
         options.push(made);
         return made;

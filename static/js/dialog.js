@@ -78,8 +78,7 @@ export function toast(text, bad = false) {
   }
   const note = el(
     `div.note${bad ? ".note-bad" : ""}`,
-    {},
-    el("span", {}, text),
+    el("span", text),
     el("button.btn-close", { type: "button", "aria-label": "Close", onclick: () => note.remove() }),
   );
   place.append(note);

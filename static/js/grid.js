@@ -64,8 +64,8 @@ export class Grid {
     const node = this.model.nodes.get(name);
     const row = el("div.node", { role: "row", "aria-rowindex": number });
     const head = el("div.node-head", { role: "rowheader", tabindex: "-1", dataset: { key: name } },
-      el("span.node-name", {}, name),
-      el("span.node-type", {}, node.gpu_types.join(", ") || "no GPU"),
+      el("span.node-name", name),
+      el("span.node-type", node.gpu_types.join(", ") || "no GPU"),
       el("span.node-used", { "aria-hidden": "true" }, el("span.level-in")),
       el("span.node-words"),
     );

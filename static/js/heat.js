@@ -92,12 +92,11 @@ export class Heat {
     const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
     return el(
       "tr",
-      {},
       el("th", { scope: "row" }, el("button.as-link", { type: "button", tabindex: "-1", onclick: () => this.onChoose(name) }, name)),
-      el("td.heat-cell", {}, strip),
-      el("td.number", {}, percent(mean)),
-      el("td.number", {}, percent(most)),
-      el("td.number.heat-last", {}, percent(values.at(-1))),
+      el("td.heat-cell", strip),
+      el("td.number", percent(mean)),
+      el("td.number", percent(most)),
+      el("td.number.heat-last", percent(values.at(-1))),
     );
   }
 }

@@ -92,7 +92,7 @@ export class History {
     this.plots = [gpus, ...NAMED, ...others].map((given) => {
       const place = el("div.plot");
       const nothing = el("p.portal-quiet.plot-nothing", { hidden: true }, given.nothing);
-      const figure = el("figure", { dataset: { kind: given.kind } }, el("figcaption", {}, given.title), place, nothing);
+      const figure = el("figure", { dataset: { kind: given.kind } }, el("figcaption", given.title), place, nothing);
       byId(given.more ? "plots-more" : "plots").append(figure);
       const plot = new Plot(place, {
         ...given,

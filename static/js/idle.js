@@ -13,15 +13,14 @@ export function idleWords(session, name, onDone) {
   const since = `The session’s ${gpus} ${gpus === "GPU" ? "has" : "have"} been idle for ${duration(now() - idle.idle_since)}.`;
   if (!idle.warned) {
     const snoozed = idle.snoozed_until ? ` Snoozed until ${clock(idle.snoozed_until)}.` : "";
-    return el("p.portal-quiet.idle", {}, `${since}${snoozed}${idle.exempt ? ` ${idle.exempt}` : ""}`);
+    return el("p.portal-quiet.idle", `${since}${snoozed}${idle.exempt ? ` ${idle.exempt}` : ""}`);
   }
   const then = idle.stops_at
     ? ` The session stops at ${clock(idle.stops_at)} unless the ${gpus} ${gpus === "GPU" ? "is" : "are"} used. Saved files are kept; data in memory is lost.`
     : " If you no longer need them, request fewer GPUs or stop the session.";
   return el(
     "div.alert.alert-warning.idle",
-    {},
-    el("p", {}, since, then, session.efficiency.gpu_source === "simulated" ? [" ", el("span.badge.portal-simulated", {}, "simulated")] : null),
+    el("p", since, then, session.efficiency.gpu_source === "simulated" ? [" ", el("span.badge.portal-simulated", "simulated")] : null),
     idle.snooze && (session.mine || may("jobs:manage"))
       ? button([`${idle.stops_at ? "Keep for" : "Remind me in"} ${duration(idle.snooze)}`, hidden(`${name}; ${count(idle.snoozes_left, "snooze")} left`)], () => snooze(session, onDone))
       : null,

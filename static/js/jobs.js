@@ -176,7 +176,7 @@ function paintJob(cell, job, jobs) {
   if (!differs(cell, [job.id, job.name, job.session_id, job.work, job.work_name])) return;
   const id = el("button.as-link", { type: "button", onclick: () => jobs.open(job.id) }, job.id, hidden(" details"));
   cell.replaceChildren(
-    el("span.first", {}, id, job.portal ? [" ", runs(job, job.work ?? "session", ".badge")] : null),
+    el("span.first", id, job.portal ? [" ", runs(job, job.work ?? "session", ".badge")] : null),
     el("span.second", { title: job.name }, job.work_name ?? job.name ?? ""),
   );
 }
@@ -199,7 +199,7 @@ function paintWhere(cell, job, { onPlace }) {
   const [index] = indexes(first);
   const place = index === undefined ? first : `${first}/${index}`;
   const show = first ? el("button.as-link", { type: "button", onclick: () => onPlace(place) }, words, hidden(" on the grid")) : "–";
-  cell.replaceChildren(el("span.first", {}, show), el("span.second", {}, job.partition));
+  cell.replaceChildren(el("span.first", show), el("span.second", job.partition));
 }
 
 function paintGpus(cell, job, { model }) {

@@ -50,8 +50,7 @@ function show(place, session, move, again) {
       place,
       el(
         `div.alert.${live ? "alert-info" : move.state === "failed" ? "alert-warning" : "alert-secondary"}`,
-        {},
-        el("strong", {}, live ? "Resources are being changed" : move.state === "failed" ? "Resources were not changed" : "The change of resources was cancelled"),
+        el("strong", live ? "Resources are being changed" : move.state === "failed" ? "Resources were not changed" : "The change of resources was cancelled"),
         words,
         off ? button("Cancel change", () => cancelMove(session, again)) : null,
       ),

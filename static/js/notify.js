@@ -57,7 +57,7 @@ function inPage(text, body, url) {
   };
   document.addEventListener("visibilitychange", seen);
   byId("notices-told")?.append(
-    el("p.alert.alert-info", {}, el("strong", {}, text), ` ${body} `, url ? el("a", { href: url }, "Open") : null),
+    el("p.alert.alert-info", el("strong", text), ` ${body} `, url ? el("a", { href: url }, "Open") : null),
   );
 }
 

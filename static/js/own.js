@@ -21,7 +21,7 @@ class Entry {
     this.head = el("div");
     this.tests = el("div");
     this.cards = new TestCards(this.tests);
-    this.element = el("li.entry", { dataset: { environment: name } }, el("div", {}, this.head, this.tests));
+    this.element = el("li.entry", { dataset: { environment: name } }, el("div", this.head, this.tests));
   }
 
   show(environment) {
@@ -36,12 +36,11 @@ class Entry {
     const act = (label, onclick) => button([label, of.cloneNode(true)], onclick);
     fill(
       this.head,
-      el("h3", {}, el("a", { href: `${facts.prefix}catalog/environments/${name}` }, title)),
-      el("p.portal-facts", {}, pill(state, capital(STATES[state])), el("span.portal-path", {}, path)),
-      reason && state === "failed" ? el("p.why", {}, reason) : null,
+      el("h3", el("a", { href: `${facts.prefix}catalog/environments/${name}` }, title)),
+      el("p.portal-facts", pill(state, capital(STATES[state])), el("span.portal-path", path)),
+      reason && state === "failed" ? el("p.why", reason) : null,
       el(
         "div.entry-actions",
-        {},
         state === "ready"
           ? el("a.btn.btn-sm.btn-jupyter", { href: `${facts.hub}spawn?opt-environment=${encodeURIComponent(name)}` }, "Launch", of)
           : null,

@@ -16,16 +16,14 @@ function entry(request) {
   const answered = request.state !== "open";
   return el(
     `li.entry${answered ? ".entry-over" : ""}`,
-    {},
     el(
       "div",
-      {},
-      request.source ? el("p.portal-path", {}, el("code", {}, request.source)) : null,
-      request.text ? el("p.entry-text", {}, request.text) : null,
-      el("p.portal-facts", {}, pill(request.state, capital(STATES[request.state])), el("span", {}, `requested ${clock(request.at)}`)),
-      request.answer ? el("p.why.entry-text", {}, `${request.answered_by}: ${request.answer}`) : null,
+      request.source ? el("p.portal-path", el("code", request.source)) : null,
+      request.text ? el("p.entry-text", request.text) : null,
+      el("p.portal-facts", pill(request.state, capital(STATES[request.state])), el("span", `requested ${clock(request.at)}`)),
+      request.answer ? el("p.why.entry-text", `${request.answered_by}: ${request.answer}`) : null,
       request.environment
-        ? el("p", {}, el("a", { href: `${facts.prefix}catalog/${request.environment}` }, `View ${request.environment}`))
+        ? el("p", el("a", { href: `${facts.prefix}catalog/${request.environment}` }, `View ${request.environment}`))
         : null,
     ),
   );
@@ -36,7 +34,7 @@ async function list() {
   try {
     const page = await pager.read((place) => call("environment-requests", { query: { mine: "true", ...place } }));
     setText(byId("requests-count"), page.total ? count(page.total, "request") : "");
-    fill(place, page.items.length ? el("ul.entries", {}, page.items.map(entry)) : empty("You have no requests yet."));
+    fill(place, page.items.length ? el("ul.entries", page.items.map(entry)) : empty("You have no requests yet."));
     fill(byId("troubles"));
   } catch (error) {
     if (!loginEnded(error)) fill(byId("troubles"), trouble(error.message));

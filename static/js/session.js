@@ -44,23 +44,21 @@ function show(session) {
     main,
     el(
       "div.page-title",
-      {},
-      el("h1", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
+      el("h1", titleOf(session), session.server ? el("span.portal-quiet", ` ${session.server}`) : null),
       actions(session, () => poller.in(1000), { detail: false }),
     ),
-    el("p.portal-facts.session-state", {}, state(session), isLiving(session) ? el("span", {}, times(session, now())) : null, session.mine ? null : el("span", {}, `user ${session.user}`)),
+    el("p.portal-facts.session-state", state(session), isLiving(session) ? el("span", times(session, now())) : null, session.mine ? null : el("span", `user ${session.user}`)),
     session.ending
-      ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, {}, session.ending.words)
+      ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, session.ending.words)
       : null,
     idleWords(session, ` ${titleOf(session)}`, () => poller.now()),
     suggestion(session),
     el(
       "div.session-parts",
-      {},
       el(
         "section",
         { "aria-label": "Details" },
-        el("h2", {}, "Details"),
+        el("h2", "Details"),
         factList([
           ["Environment", titleOf(session)],
           ["Resources", resources(session)],
@@ -74,9 +72,9 @@ function show(session) {
           session.exit_code !== null ? ["Exit code", String(session.exit_code)] : null,
         ]),
       ),
-      el("section", { "aria-label": "Resource usage" }, el("h2", {}, "Resource usage"), efficiency(session)),
+      el("section", { "aria-label": "Resource usage" }, el("h2", "Resource usage"), efficiency(session)),
     ),
-    el("section.session-times", { "aria-label": "Timeline" }, el("h2", {}, "Timeline"), timeline(session), startup(session)),
+    el("section.session-times", { "aria-label": "Timeline" }, el("h2", "Timeline"), timeline(session), startup(session)),
   ));
 }
 

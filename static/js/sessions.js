@@ -49,25 +49,24 @@ function courseTitle(session) {
 }
 
 // The name of a session's server, beside its title.
-const named = (session) => (session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null);
+const named = (session) => (session.server ? el("span.portal-quiet", ` ${session.server}`) : null);
 
 function card(session) {
   const taken = now();
-  const when = el("span", {}, times(session, taken));
+  const when = el("span", times(session, taken));
   const title = courseTitle(session) ?? titleOf(session);
   const made = el(
     "li.entry.entry-session.entry-living",
     { dataset: { session: session.id } },
     el(
       "div",
-      {},
-      el("h3", {}, link(session, title), named(session)),
-      el("p.portal-facts", {}, state(session), when, sessionFacts(session)),
+      el("h3", link(session, title), named(session)),
+      el("p.portal-facts", state(session), when, sessionFacts(session)),
       idleWords(session, ` ${title}`, () => poller.now()),
       suggestion(session),
       actions(session, () => poller.in(1000), { title }),
     ),
-    session.started_at ? el("div.entry-side", {}, efficiency(session)) : null,
+    session.started_at ? el("div.entry-side", efficiency(session)) : null,
   );
   made.tick = () => setText(when, times(session, taken));
   return made;
@@ -81,14 +80,12 @@ function row(session) {
     { dataset: { session: session.id } },
     el(
       "details",
-      {},
       el(
         "summary",
-        {},
-        el("span.row-name", {}, icon("chevron-right"), el("strong", {}, titleOf(session)), named(session)),
-        el("span.portal-quiet", {}, living ? times(session, now()) : clock(session.ended_at)),
-        living ? null : el("span.portal-quiet", {}, ran(session)),
-        el("span.row-why", {}, state(session), session.ending ? el("span.row-words", {}, session.ending.words) : null),
+        el("span.row-name", icon("chevron-right"), el("strong", titleOf(session)), named(session)),
+        el("span.portal-quiet", living ? times(session, now()) : clock(session.ended_at)),
+        living ? null : el("span.portal-quiet", ran(session)),
+        el("span.row-why", state(session), session.ending ? el("span.row-words", session.ending.words) : null),
       ),
       details(session),
     ),
@@ -103,7 +100,7 @@ function list(place, items, make, otherwise) {
   const what = focused?.textContent;
   const open = new Set([...place.querySelectorAll("details[open]")].map((opened) => opened.parentElement.dataset.session));
   place.replaceChildren(
-    items.length ? el(`ul.entries${make === row ? ".entries-dense" : ""}`, {}, items.map(make)) : empty(otherwise),
+    items.length ? el(`ul.entries${make === row ? ".entries-dense" : ""}`, items.map(make)) : empty(otherwise),
   );
   place.removeAttribute("aria-busy");
   for (const id of open) place.querySelector(`[data-session="${CSS.escape(id)}"] > details`)?.setAttribute("open", "");
@@ -165,7 +162,7 @@ function own(sessions) {
 // Named sessions that are not running.
 async function servers() {
   const { items } = await call("servers");
-  byId("named-list").replaceChildren(el("ul.entries", {}, items.map(namedRow)));
+  byId("named-list").replaceChildren(el("ul.entries", items.map(namedRow)));
 }
 
 function namedRow({ name, title: words }) {
@@ -173,10 +170,9 @@ function namedRow({ name, title: words }) {
   return el(
     "li.entry",
     { dataset: { server: name } },
-    el("div", {}, el("h3", {}, words)),
+    el("div", el("h3", words)),
     el(
       "div.entry-actions",
-      {},
       el("a.btn.btn-sm.btn-jupyter", { href: start }, "Start", hidden(` ${words}`)),
       button(["Remove", hidden(` ${words}`)], () => remove(name, words), DANGER),
     ),

@@ -104,6 +104,6 @@ export const rowsTable = (props, head, rows) =>
   el(
     "table.list",
     props,
-    el("thead", {}, el("tr", {}, head.map((words) => (words === "" ? el("td") : el("th", { scope: "col" }, words))))),
-    el("tbody", {}, rows.map(([name, ...cells]) => el("tr", {}, el("th", { scope: "row" }, name), cells.map((cell) => el("td", {}, cell))))),
+    el("thead", el("tr", head.map((words) => (words === "" ? el("td") : el("th", { scope: "col" }, words))))),
+    el("tbody", rows.map(([name, ...cells]) => el("tr", el("th", { scope: "row" }, name), cells.map((cell) => el("td", cell))))),
   );

@@ -17,7 +17,7 @@ const table = new Table(list, {
   key: (user) => user.name,
   ...sortInAddress("name", () => load(true)),
   columns: [
-    { head: "Name", sort: "name", cell: (user) => el("strong", {}, user.name) },
+    { head: "Name", sort: "name", cell: (user) => el("strong", user.name) },
     { head: "Groups", wide: true, cell: (user) => user.groups.join(", ") || "–" },
     { head: "Roles", wide: true, cell: (user) => user.roles.filter((role) => role !== USUAL).join(", ") || "–" },
     { head: "Last seen", sort: "last_activity", cell: (user) => time(user.seen_at, clock) },
@@ -43,7 +43,6 @@ function actions(user) {
   const other = user.name !== facts.user;
   return el(
     "div.entry-actions",
-    {},
     user.sessions && list.dataset.adminAccess && other ? does("Open session…", open) : null,
     user.sessions ? does("Stop session…", end) : null,
     other && may.includes("admin:users") ? does(user.admin ? "Remove admin…" : "Make admin…", change) : null,

@@ -152,8 +152,7 @@ async function messages() {
       live.map((message) =>
         el(
           "li.entry",
-          {},
-          el("div", {}, el("p.entry-text", {}, message.text), el("p.portal-facts", {}, el("span", {}, message.by), el("span", {}, "until ", when(message.ends_at)))),
+          el("div", el("p.entry-text", message.text), el("p.portal-facts", el("span", message.by), el("span", "until ", when(message.ends_at)))),
           button("Withdraw", async () => {
             await perform(call(at(course.course, "messages", String(message.id)), { method: "DELETE" }), "Message withdrawn.");
             said.now();

@@ -31,7 +31,7 @@ export async function each(list, work) {
 // A list of the reasons in `items` ({person, message}), each with the names of those concerned.
 export function reasons(items, look = "") {
   const people = Map.groupBy(items, ({ message }) => message);
-  return el(`ul.plain${look}`, {}, [...people].map(([why, who]) => el("li", {}, `${names(who.map((item) => item.person))}: ${why}`)));
+  return el(`ul.plain${look}`, [...people].map(([why, who]) => el("li", `${names(who.map((item) => item.person))}: ${why}`)));
 }
 
 // Shows the result; failures stay on the page with their reasons.
@@ -45,7 +45,7 @@ export function report(message, items) {
   const note = el(
     "div.alert.alert-warning.trouble",
     { role: "group", "aria-label": "Failed actions" },
-    el("p", {}, el("strong", {}, message)),
+    el("p", el("strong", message)),
     reasons(failed),
     button("Close", () => note.remove()),
   );
@@ -79,7 +79,7 @@ export class Everyone {
     if (!list.length) return;
     fill(
       place,
-      el("strong", {}, `${count(list.length, "student")} selected`),
+      el("strong", `${count(list.length, "student")} selected`),
       button("Start", () => this.startSome(list)),
       button("Extend…", () => this.extend(list)),
       button("Stop…", () => this.stop(list), DANGER),

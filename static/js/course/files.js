@@ -39,18 +39,16 @@ export class Files {
     const { problem, revisions, files } = answer;
     return el(
       "div.files-one",
-      {},
-      el("h3", {}, "Handed out"),
+      el("h3", "Handed out"),
       problem ? trouble(`${problem} ${files.length ? "Files handed out earlier stay available." : ""}`) : null,
-      answer.left_out ? el("p.portal-quiet", {}, answer.left_out) : null,
+      answer.left_out ? el("p.portal-quiet", answer.left_out) : null,
       files.length
-        ? el("details", { open: files.length <= 12 }, el("summary", {}, `${count(files.length, "file")}, ${bytes(answer.size)}`), el("ul.plain.files-list", {}, files.map((file) => this.#file(file))))
-        : el("p.portal-quiet", {}, "No files have been handed out."),
-      revisions.length ? el("p.portal-quiet", {}, "Last change: ", revisions[0].message || revisions[0].revision.slice(0, 10), `, by ${revisions[0].by}, `, when(revisions[0].at)) : null,
+        ? el("details", { open: files.length <= 12 }, el("summary", `${count(files.length, "file")}, ${bytes(answer.size)}`), el("ul.plain.files-list", files.map((file) => this.#file(file))))
+        : el("p.portal-quiet", "No files have been handed out."),
+      revisions.length ? el("p.portal-quiet", "Last change: ", revisions[0].message || revisions[0].revision.slice(0, 10), `, by ${revisions[0].by}, `, when(revisions[0].at)) : null,
       this.staff
         ? el(
             "div.entry-actions.course-steps",
-            {},
             button("Hand out a file…", () => handOut(this.course, () => this.show(this.kept)), MAIN),
             menu("the handouts", this.kept.handouts?.kind !== "none" ? el("button", { type: "button", onclick: () => this.#refresh() }, "Check for changes") : null),
           )
@@ -61,9 +59,8 @@ export class Files {
   #file(file) {
     return el(
       "li",
-      {},
-      el("code", {}, file.path),
-      el("span.portal-quiet", {}, ` ${bytes(file.size)}${file.uploaded ? ", from this page" : ""} `),
+      el("code", file.path),
+      el("span.portal-quiet", ` ${bytes(file.size)}${file.uploaded ? ", from this page" : ""} `),
       file.uploaded && this.staff ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Withdraw ${file.path}`, onclick: () => this.#takeBack(file) }, "Withdraw") : null,
     );
   }
@@ -77,12 +74,11 @@ export class Files {
   #collects({ items }) {
     return el(
       "div.files-one",
-      {},
-      el("h3", {}, "Collected"),
+      el("h3", "Collected"),
       items.length
-        ? el("ul.entries", {}, items.map((collection) => this.#collect(collection)))
-        : el("p.portal-quiet", {}, "No folders have been collected."),
-      this.staff ? el("div.entry-actions.course-steps", {}, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => collectFolder(this.course, () => this.show(this.kept)) }, "Collect a folder…")) : null,
+        ? el("ul.entries", items.map((collection) => this.#collect(collection)))
+        : el("p.portal-quiet", "No folders have been collected."),
+      this.staff ? el("div.entry-actions.course-steps", el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => collectFolder(this.course, () => this.show(this.kept)) }, "Collect a folder…")) : null,
     );
   }
 
@@ -91,19 +87,16 @@ export class Files {
     const problems = given.filter((person) => person.message);
     return el(
       "li.entry",
-      {},
       el(
         "div",
-        {},
-        el("p.entry-text", {}, el("code", {}, folder), ` from ${count(given.length - problems.length, "person", "people")}${size ? `, ${bytes(size)}` : ""}`),
+        el("p.entry-text", el("code", folder), ` from ${count(given.length - problems.length, "person", "people")}${size ? `, ${bytes(size)}` : ""}`),
         problems.length ? el("div.seat-bad", { role: "group", "aria-label": "Problems" }, reasons(problems)) : null,
-        missing.length ? el("p.portal-quiet", {}, `Missing: ${names(missing)}.`) : null,
-        el("p.portal-facts", {}, el("span", {}, collection.by), el("span", {}, when(collection.at)), el("span", {}, collection.closed_at ? "closed" : "open")),
+        missing.length ? el("p.portal-quiet", `Missing: ${names(missing)}.`) : null,
+        el("p.portal-facts", el("span", collection.by), el("span", when(collection.at)), el("span", collection.closed_at ? "closed" : "open")),
       ),
       this.staff
         ? el(
             "div.entry-actions",
-            {},
             el("a.btn.btn-sm.btn-outline-contrast", { href: apiUrl(at(this.course, "collects", collection.id, "download")).href, download: true }, "Download"),
             menu(`the collection of ${folder}`, collection.closed_at ? null : el("button", { type: "button", onclick: () => this.#close(collection) }, "Close collection")),
           )

@@ -50,7 +50,7 @@ export class People {
   }
 
   #remover(member) {
-    if (member.source === "group") return el("span.portal-quiet", {}, "managed by the group");
+    if (member.source === "group") return el("span.portal-quiet", "managed by the group");
     return el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove ${member.person}`, onclick: () => this.#remove(member) }, "Remove");
   }
 
@@ -102,9 +102,9 @@ export class People {
       el(
         "div.roster-report",
         { role: "status" },
-        el("p", {}, el("strong", {}, count(done.added.length, "member")), " added."),
-        lines.length ? el("ul.plain", {}, lines.map((line) => el("li", {}, line))) : null,
-        wrong.length ? el("ul.plain.seat-bad", {}, wrong.map((line) => el("li", {}, line))) : null,
+        el("p", el("strong", count(done.added.length, "member")), " added."),
+        lines.length ? el("ul.plain", lines.map((line) => el("li", line))) : null,
+        wrong.length ? el("ul.plain.seat-bad", wrong.map((line) => el("li", line))) : null,
       ),
     );
     byId("roster-report").focus();

@@ -47,7 +47,7 @@ export class Person {
     this.tile = tile;
     const focused = /** @type {any} */ (document.activeElement)?.dataset?.act;
     const rows = [
-      ["State", [tileState(tile.state ?? "none"), tile.since ? el("span.portal-quiet", {}, ` since ${clock(tile.since)}`) : null]],
+      ["State", [tileState(tile.state ?? "none"), tile.since ? el("span.portal-quiet", ` since ${clock(tile.since)}`) : null]],
       tile.words && [tile.state === "failed" ? "Reason" : "Status", tile.words],
       tile.nodes?.length && ["Node", tile.nodes.join(", ")],
       tile.job_id && ["Job", tile.job_id],
@@ -56,17 +56,17 @@ export class Person {
       tile.gpu_use !== undefined && ["GPU use", percent(tile.gpu_use)],
       tile.ends_at && ["Ends", when(tile.ends_at)],
       tile.state === "running" && !this.course.bare && ["Activity", doing(tile).map(([, text]) => text).join("; ") || "none yet"],
-      tile.notebooks?.length && ["Open notebooks", el("ul.plain", {}, tile.notebooks.map((path) => el("li", {}, el("code", {}, path))))],
+      tile.notebooks?.length && ["Open notebooks", el("ul.plain", tile.notebooks.map((path) => el("li", el("code", path))))],
       tile.handout && ["Handout revision", tile.handout.slice(0, 10)],
       tile.handout_message && ["Handouts", tile.handout_message],
     ].filter(Boolean);
     fill(
       this.body,
-      el("div.panel-head", {}, el("h2", { id: "seat-title" }, tile.person), el("button.btn-close", { type: "button", "aria-label": "Close", dataset: { act: "close" }, onclick: () => this.close() })),
-      tile.hand_at ? el("p.seat-asks", {}, icon("hand"), " ", tile.hand, el("span.portal-quiet", {}, ` since ${clock(tile.hand_at)}`)) : null,
-      el("dl.facts", {}, rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
+      el("div.panel-head", el("h2", { id: "seat-title" }, tile.person), el("button.btn-close", { type: "button", "aria-label": "Close", dataset: { act: "close" }, onclick: () => this.close() })),
+      tile.hand_at ? el("p.seat-asks", icon("hand"), " ", tile.hand, el("span.portal-quiet", ` since ${clock(tile.hand_at)}`)) : null,
+      el("dl.facts", rows.flatMap(([name, value]) => [el("dt", name), el("dd", value)])),
       this.#help(tile),
-      el("div.entry-actions", {}, this.actions(tile)),
+      el("div.entry-actions", this.actions(tile)),
     );
     if (focused) this.body.querySelector(`[data-act="${focused}"]`)?.focus();
   }
@@ -131,18 +131,16 @@ export class Person {
 
   #help(tile) {
     if (this.course.bare || tile.state !== "running") return null;
-    if (this.course.whyOff) return el("p.portal-quiet", {}, this.course.whyOff);
+    if (this.course.whyOff) return el("p.portal-quiet", this.course.whyOff);
     const { help } = tile;
     const mine = help && help.helper === this.course.user;
-    if (!help) return el("p", {}, this.#button("help", this.course.help === "always" ? "Help in their session" : "Ask to help in their session", "jupyter", () => this.help(tile)));
+    if (!help) return el("p", this.#button("help", this.course.help === "always" ? "Help in their session" : "Ask to help in their session", "jupyter", () => this.help(tile)));
     const granted = help.state === "granted";
     return el(
       "div.seat-helping",
-      {},
-      el("p", {}, icon("life-ring"), " ", granted ? `${mine ? "You have" : `${help.helper} has`} access until ${time(help.until)}. ${tile.person} sees this.` : `${mine ? "You have" : `${help.helper} has`} asked to help. ${tile.person} agrees or refuses in JupyterLab.`),
+      el("p", icon("life-ring"), " ", granted ? `${mine ? "You have" : `${help.helper} has`} access until ${time(help.until)}. ${tile.person} sees this.` : `${mine ? "You have" : `${help.helper} has`} asked to help. ${tile.person} agrees or refuses in JupyterLab.`),
       el(
         "div.entry-actions",
-        {},
         granted && mine ? this.#button("enter", "Open their session", "jupyter", () => enter(at(this.course.course, "help", help.id, "enter"))) : null,
         this.#button("end", granted ? "End help" : "Cancel request", "outline-contrast", () => this.#end(help)),
       ),

@@ -14,7 +14,7 @@ export async function loadReadiness(course, place, words = null) {
   try {
     show(place, words, await call(at(course, "readiness")));
   } catch (error) {
-    fill(place, el("p.portal-quiet", {}, error.message));
+    fill(place, el("p.portal-quiet", error.message));
   }
   place.removeAttribute("aria-busy");
 }
@@ -23,7 +23,7 @@ function show(place, words, { points, demand, ready }) {
   const bad = points.filter((point) => point.sign === "bad").length;
   if (words) setText(words, ready ? "The course is ready." : `${count(bad, "problem")} to fix.`);
   const sorted = [...points].sort((a, b) => ORDER.indexOf(a.sign) - ORDER.indexOf(b.sign));
-  fill(place, el("ul.plain.points", {}, sorted.map((item) => point(item, item.key === "supply" ? bar(demand) : null))));
+  fill(place, el("ul.plain.points", sorted.map((item) => point(item, item.key === "supply" ? bar(demand) : null))));
 }
 
 // The students whose sessions fit at once, and those whose sessions do not.
@@ -33,24 +33,18 @@ function bar({ students, seats }) {
   return el("span.supply-bar", { "aria-hidden": "true" }, piece(Math.min(students, seats), most, "supply-has"), lacks ? piece(lacks, most, "supply-lacks") : null);
 }
 
-function piece(part, most, look) {
-  const made = el(`span.${look}`);
-  made.style.width = `${(100 * part) / most}%`;
-  return made;
-}
+const piece = (part, most, look) => el(`span.${look}`, { style: { width: `${(100 * part) / most}%` } });
 
 function point({ sign, message, people }, below) {
   const [state, word] = SIGNS[sign] ?? SIGNS.unknown;
   return el(
     "li.point",
-    {},
     pill(state, word),
     el(
       "div",
-      {},
-      el("p", {}, message),
+      el("p", message),
       below,
-      people?.length ? (people.length > 10 ? el("details", {}, el("summary", {}, count(people.length, "name")), el("p.entry-text", {}, people.join(", "))) : el("p.portal-quiet", {}, names(people, 10))) : null,
+      people?.length ? (people.length > 10 ? el("details", el("summary", count(people.length, "name")), el("p.entry-text", people.join(", "))) : el("p.portal-quiet", names(people, 10))) : null,
     ),
   );
 }

@@ -32,11 +32,10 @@ export function showRoom(course, staff) {
 function show(course, staff, room, poller) {
   fill(
     byId("room-place"),
-    el("p", {}, pill(STATES[room.state] ? room.state : "none", STATES[room.state] ?? "closed"), room.by ? el("span.portal-quiet", {}, ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in the room: ${names(room.people)}` : ""),
-    staff && room.why_not && !room.state ? el("p.portal-quiet", {}, room.why_not) : null,
+    el("p", pill(STATES[room.state] ? room.state : "none", STATES[room.state] ?? "closed"), room.by ? el("span.portal-quiet", ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in the room: ${names(room.people)}` : ""),
+    staff && room.why_not && !room.state ? el("p.portal-quiet", room.why_not) : null,
     el(
       "div.entry-actions.course-steps",
-      {},
       room.url ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => enter(at(course, "room", "enter")) }, "Enter the room") : null,
       staff && !room.state && !room.why_not ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => open(course, poller) }, "Open the room") : null,
       staff && room.state ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => close(course, poller) }, "Close the room…") : null,

@@ -64,7 +64,6 @@ export class Starting {
         over || start.kind === "rehearsal" ? reportOf(answer.report) : null,
         el(
           "div.entry-actions",
-          {},
           over ? button("Close", () => (this.place.hidden = true)) : button("Cancel start", () => this.#cancel(id)),
         ),
       ),
@@ -92,14 +91,14 @@ function words({ start, seats }) {
     .map(([number, text]) => `${number} ${text}`)
     .join(", ");
   const message = start.message && start.kind !== "rehearsal" ? ` ${start.message}` : "";
-  return el("p", {}, el("strong", {}, KINDS[start.kind] ?? "Start"), ` by ${start.by}: ${numbers || count(seats.length, "session")}.`, message);
+  return el("p", el("strong", KINDS[start.kind] ?? "Start"), ` by ${start.by}: ${numbers || count(seats.length, "session")}.`, message);
 }
 
 const failures = (failed) => (failed.length ? reasons(failed, ".seat-bad") : null);
 
 // What came of a start that is over.
 export function outcome(answer) {
-  return el("div.starting", {}, words(answer), failures(byState(answer.seats).failed), reportOf(answer.report));
+  return el("div.starting", words(answer), failures(byState(answer.seats).failed), reportOf(answer.report));
 }
 
 // The result (portal.models.course.start.StartReport).
@@ -111,8 +110,7 @@ function reportOf(report) {
   ].filter(Boolean);
   return el(
     "div",
-    {},
-    el("p", {}, `${parts.join(", ")}.`),
-    report.missing.length ? el("ul.plain.seat-bad", {}, report.missing.map((words) => el("li", {}, words))) : null,
+    el("p", `${parts.join(", ")}.`),
+    report.missing.length ? el("ul.plain.seat-bad", report.missing.map((words) => el("li", words))) : null,
   );
 }

@@ -69,12 +69,10 @@ async function step(verb, detail) {
 // Asks for the name and the first day of the copy in a dialog.
 function copy(detail) {
   const { name } = detail.course;
-  const begins = el("input.form-control", { id: "copy-begins", type: "date", required: true });
-  const made = el("input.form-control", { id: "copy-name", required: true, maxlength: 20, autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9]+(-[a-z0-9]+)*" });
-  const students = el("input", { id: "copy-students", type: "checkbox" });
-  made.value = `${name.slice(0, 18).replace(/-$/, "")}-2`;
   const later = new Date(Date.parse(detail.course.begins) + 26 * 7 * 86400000);
-  begins.value = later.toISOString().slice(0, 10);
+  const begins = el("input.form-control", { id: "copy-begins", type: "date", value: later.toISOString().slice(0, 10), required: true });
+  const made = el("input.form-control", { id: "copy-name", value: `${name.slice(0, 18).replace(/-$/, "")}-2`, required: true, maxlength: 20, autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9]+(-[a-z0-9]+)*" });
+  const students = el("input", { id: "copy-students", type: "checkbox" });
   openForm({
     id: "copy",
     title: "Copy to another term",

@@ -48,7 +48,7 @@ export class Term {
     const number = [...times.values()].reduce((sum, some) => sum + some.length, 0);
     setText(this.words, Number.isNaN(first) || Number.isNaN(last) ? "" : `${number ? count(number, "meeting") : "No meetings"}${off.size ? `, ${count(off.size, "holiday")}` : ""}`);
     if (!(last >= first)) {
-      fill(this.place, el("p.portal-quiet", {}, "Enter the first and the last day."));
+      fill(this.place, el("p.portal-quiet", "Enter the first and the last day."));
       return;
     }
     const months = [];
@@ -68,16 +68,15 @@ function month(at, { times, off, first, last }) {
     const meets = times.get(iso(day));
     const look = meets ? "td.term-meets" : off.has(iso(day)) ? "td.term-off" : day < first || day > last ? "td.term-out" : "td";
     const title = meets ? `${DAY.format(day)}: ${[...meets].sort().join(", ")}` : off.has(iso(day)) ? `${DAY.format(day)}: holiday` : null;
-    cells.push(el(look, { title }, String(number), title ? el("span.visually-hidden", {}, ` ${title}`) : null));
+    cells.push(el(look, { title }, String(number), title ? el("span.visually-hidden", ` ${title}`) : null));
   }
   while (cells.length % 7) cells.push(el("td"));
   const weeks = [];
-  for (let week = 0; week < cells.length; week += 7) weeks.push(el("tr", {}, cells.slice(week, week + 7)));
+  for (let week = 0; week < cells.length; week += 7) weeks.push(el("tr", cells.slice(week, week + 7)));
   return el(
     "table.term-month",
-    {},
-    el("caption", {}, MONTH.format(at)),
-    el("thead", { "aria-hidden": "true" }, el("tr", {}, LETTERS.map((letter) => el("th", { scope: "col" }, letter)))),
-    el("tbody", {}, weeks),
+    el("caption", MONTH.format(at)),
+    el("thead", { "aria-hidden": "true" }, el("tr", LETTERS.map((letter) => el("th", { scope: "col" }, letter)))),
+    el("tbody", weeks),
   );
 }

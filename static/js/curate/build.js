@@ -40,17 +40,17 @@ function show(build) {
   const failed = build.state === "failed" || build.state === "unknown";
   fill(
     main,
-    el("p.portal-facts.session-state", {}, workState(build.state)),
+    el("p.portal-facts.session-state", workState(build.state)),
     build.message ? el(`div.alert.${failed ? "alert-danger" : "alert-secondary"}.ending`, failed ? { role: "alert" } : {}, build.message) : null,
     factList([
       version ? ["Environment", el("a", { href: environmentPage(version.name) }, `${version.environment?.title ?? version.name}, version ${version.number}`)] : null,
-      ["Source", el("span.portal-path", {}, build.source)],
-      build.digest ? ["Digest", el("code.portal-path", {}, build.digest)] : null,
+      ["Source", el("span.portal-path", build.source)],
+      build.digest ? ["Digest", el("code.portal-path", build.digest)] : null,
       ["Requested by", build.askers.join(", ")],
       build.job_id ? ["Slurm job", build.job_id] : null,
       ["Requested", exactly(build.asked_at)],
       build.ended_at ? ["Ended", exactly(build.ended_at)] : null,
-      result ? ["Image", el("span.portal-path", {}, `${result.image} (${bytes(result.size)}${result.signed ? ", signed" : ""})`)] : null,
+      result ? ["Image", el("span.portal-path", `${result.image} (${bytes(result.size)}${result.signed ? ", signed" : ""})`)] : null,
       result?.kernels?.length ? ["Kernels", result.kernels.map((kernel) => kernel.title).join(", ")] : null,
       result ? ["Server", result.server === "beside" ? "beside the container" : "in the container"] : null,
     ]),

@@ -67,23 +67,22 @@ function show(item, newest) {
 function headOf(item, newest) {
   const { title, state } = item;
   return [
-    el("div.page-title", {}, el("h1", {}, title), el("div.entry-actions", {}, verbs(item, state))),
+    el("div.page-title", el("h1", title), el("div.entry-actions", verbs(item, state))),
     el(
       "p.portal-facts.session-state",
-      {},
       versionState(state),
-      current === null ? el("span", {}, "not published yet") : item.offered ? null : el("span", {}, "not offered"),
-      el("code", {}, name),
-      item.sessions_now ? el("span", {}, `${count(item.sessions_now, "session")} running now`) : null,
+      current === null ? el("span", "not published yet") : item.offered ? null : el("span", "not offered"),
+      el("code", name),
+      item.sessions_now ? el("span", `${count(item.sessions_now, "session")} running now`) : null,
     ),
-    newest ? el("div.stepper-line", {}, el("span.portal-quiet", {}, `Version ${newest.number}`), stepper(newest)) : null,
-    item.reason || item.message ? el("div.alert.alert-secondary.ending", {}, item.reason || item.message) : null,
+    newest ? el("div.stepper-line", el("span.portal-quiet", `Version ${newest.number}`), stepper(newest)) : null,
+    item.reason || item.message ? el("div.alert.alert-secondary.ending", item.reason || item.message) : null,
   ];
 }
 
 function factsOf(item) {
   return factList([
-      item.digest ? ["Digest", el("code.portal-path", {}, item.digest)] : null,
+      item.digest ? ["Digest", el("code.portal-path", item.digest)] : null,
       item.kernels?.length ? ["Kernels", item.kernels.map((kernel) => kernel.title).join(", ")] : null,
       item.gpu_types?.length ? ["GPU types", item.gpu_types.map(gpuWords).join(", ")] : null,
       ["Visible to", visibleTo(item)],

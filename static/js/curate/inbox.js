@@ -18,8 +18,8 @@ let environments = [];
 const table = new Table(byId("environments"), {
   label: "environments-title",
   columns: [
-    { head: "Environment", cell: (environment) => el("div", {}, el("a.first", { href: environmentPage(environment.name) }, environment.title || environment.name), el("span.second", {}, environment.name)) },
-    { head: "State", cell: (environment) => el("div", {}, versionState(environment.state), environment.offered ? null : el("span.second", {}, "not offered"), environment.draft && environment.draft.number > 1 ? el("span.second", {}, `version ${environment.draft.number} ${environment.draft.state}`) : null) },
+    { head: "Environment", cell: (environment) => el("div", el("a.first", { href: environmentPage(environment.name) }, environment.title || environment.name), el("span.second", environment.name)) },
+    { head: "State", cell: (environment) => el("div", versionState(environment.state), environment.offered ? null : el("span.second", "not offered"), environment.draft && environment.draft.number > 1 ? el("span.second", `version ${environment.draft.number} ${environment.draft.state}`) : null) },
     { head: "Reason", wide: true, cell: (environment) => environment.reason || environment.message || "–" },
     { head: "Kind", cell: (environment) => KINDS[environment.kind] ?? environment.kind },
     { head: "GPU types", cell: (environment) => (environment.gpu_types?.length ? environment.gpu_types.map(gpuWords).join(", ") : "–") },
@@ -30,8 +30,8 @@ const builds = new Table(byId("builds"), {
   label: "builds-title",
   columns: [
     { head: "Build", cell: (build) => el("a", { href: buildPage(build.id) }, `Build ${build.id}`) },
-    { head: "State", cell: (build) => el("div", {}, workState(build.state), isLive(build) && build.step ? el("span.second", {}, build.step) : null) },
-    { head: "Source", wide: true, cell: (build) => el("span.portal-path", {}, build.source) },
+    { head: "State", cell: (build) => el("div", workState(build.state), isLive(build) && build.step ? el("span.second", build.step) : null) },
+    { head: "Source", wide: true, cell: (build) => el("span.portal-path", build.source) },
     { head: "Requested by", cell: (build) => build.askers.join(", ") },
     { head: "Requested", cell: (build) => when(build.asked_at) },
     { head: "Result", wide: true, cell: (build) => build.message || "–" },
@@ -47,7 +47,7 @@ async function loadEnvironments() {
   fill(
     byId("files-list"),
     (answer.errors ?? []).map(({ file, line, message }) =>
-      el("li.entry", {}, el("div", {}, el("p", {}, el("code", {}, file), line ? `, line ${line}` : ""), el("p.why", {}, message))),
+      el("li.entry", el("div", el("p", el("code", file), line ? `, line ${line}` : ""), el("p.why", message))),
     ),
   );
   showEnvironments();

@@ -14,13 +14,11 @@ export function publishing({ name, number, environment }, done) {
   const id = `publish-${number}`;
   const chosen = AUDIENCES.find((audience) => environment[audience.name]?.length)?.name ?? "everyone";
   const radio = (value, label) => {
-    const input = el("input", { type: "radio", name: id, value, id: `${id}-${value}` });
-    input.checked = value === chosen;
+    const input = el("input", { type: "radio", name: id, value, id: `${id}-${value}`, checked: value === chosen });
     return el("label.check", { for: `${id}-${value}` }, input, ` ${label}`);
   };
   const field = ({ name: key, title }) => {
-    const input = el("input.form-control", { id: `${id}-${key}-names`, type: "text", autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-problem` });
-    input.value = (environment[key] ?? []).join(", ");
+    const input = el("input.form-control", { id: `${id}-${key}-names`, type: "text", value: (environment[key] ?? []).join(", "), autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-problem` });
     return el("div", { dataset: { of: key } }, el("label.form-label", { for: input.id }, `${title}, separated by commas`), input);
   };
   const problem = el("p.form-problem", { id: `${id}-problem`, role: "alert" });
@@ -29,13 +27,12 @@ export function publishing({ name, number, environment }, done) {
     { "aria-label": `Publish version ${number}` },
     el(
       "fieldset.portal-part",
-      {},
-      el("legend", {}, "Visible to"),
-      el("div.choices", {}, radio("everyone", "Everyone"), AUDIENCES.map(({ name: key, title }) => radio(key, `Members of ${title.toLowerCase()}`))),
+      el("legend", "Visible to"),
+      el("div.choices", radio("everyone", "Everyone"), AUDIENCES.map(({ name: key, title }) => radio(key, `Members of ${title.toLowerCase()}`))),
     ),
     AUDIENCES.map(field),
     problem,
-    el("button.btn.btn-jupyter", {}, "Publish"),
+    el("button.btn.btn-jupyter", "Publish"),
   );
   const which = () => AUDIENCES.find((audience) => audience.name === form.elements[id].value);
   const fit = () => {

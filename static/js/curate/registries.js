@@ -18,7 +18,7 @@ async function load() {
   try {
     const { items } = await call("registries");
     setText(byId("list-count"), items.length ? count(items.length, "registry", "registries") : "");
-    fill(byId("list"), items.length ? el("ul.entries", {}, items.map(entry)) : empty("No registries yet. Images are pulled without credentials."));
+    fill(byId("list"), items.length ? el("ul.entries", items.map(entry)) : empty("No registries yet. Images are pulled without credentials."));
   } catch (error) {
     setText(byId("list-count"), error.message);
   } finally {
@@ -35,23 +35,20 @@ function entry(item) {
     { dataset: { host: item.host } },
     el(
       "div",
-      {},
-      el("h3", {}, item.host),
+      el("h3", item.host),
       el(
         "p.portal-facts",
-        {},
-        item.username ? el("span", {}, item.username) : null,
-        el("span", {}, secret),
-        item.mirror ? el("span", {}, `mirror ${item.mirror}`) : null,
-        item.insecure ? el("span", {}, "TLS is not verified") : null,
-        item.ca_file ? el("span", {}, `CA file ${item.ca_file}`) : null,
-        el("span", {}, `by ${item.author}, `, when(item.at)),
+        item.username ? el("span", item.username) : null,
+        el("span", secret),
+        item.mirror ? el("span", `mirror ${item.mirror}`) : null,
+        item.insecure ? el("span", "TLS is not verified") : null,
+        item.ca_file ? el("span", `CA file ${item.ca_file}`) : null,
+        el("span", `by ${item.author}, `, when(item.at)),
       ),
       said,
     ),
     el(
       "div.entry-actions",
-      {},
       check,
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Change ${item.host}`, onclick: () => change(item) }, "Change"),
       el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", "aria-label": `Remove ${item.host}`, onclick: () => remove(item.host) }, "Remove"),

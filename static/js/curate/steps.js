@@ -44,8 +44,8 @@ export class Steps {
         return el(
           `li.step.step-${state}`,
           { "aria-current": state === "now" ? "step" : null },
-          el("span.step-name", {}, STEPS[step] ?? step),
-          el("span.portal-quiet", {}, ` ${{ done: "done", now: build.share === null ? "" : share(build.share), ended: build.state, ahead: "" }[state]}`),
+          el("span.step-name", STEPS[step] ?? step),
+          el("span.portal-quiet", ` ${{ done: "done", now: build.share === null ? "" : share(build.share), ended: build.state, ahead: "" }[state]}`),
           state === "now" ? bar(build, STEPS[step] ?? step) : null,
         );
       }),

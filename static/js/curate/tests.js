@@ -31,7 +31,7 @@ export class TestCards {
     for (const [id, card] of this.cards) if (!shown.has(id)) card.close();
     this.cards = shown;
     if (same) return;
-    this.list = el("ul.entries", {}, [...shown.values()].map((card) => card.element));
+    this.list = el("ul.entries", [...shown.values()].map((card) => card.element));
     fill(this.place, this.list);
   }
 }
@@ -41,9 +41,9 @@ class TestCard {
     this.id = test.id;
     this.body = el("div.test-body");
     this.log = el("div");
-    this.details = el("details", {}, el("summary", {}, "Test log"), this.log);
+    this.details = el("details", el("summary", "Test log"), this.log);
     this.details.addEventListener("toggle", () => (this.details.open ? this.#open() : this.close()));
-    this.element = el("li.entry.test", { dataset: { test: test.id } }, el("div", {}, this.body, this.details));
+    this.element = el("li.entry.test", { dataset: { test: test.id } }, el("div", this.body, this.details));
   }
 
   show(test) {
@@ -54,16 +54,15 @@ class TestCard {
       this.body,
       el(
         "p.portal-facts",
-        {},
-        el("strong", {}, gpuWords(test.gpu_type)),
+        el("strong", gpuWords(test.gpu_type)),
         workState(test.state),
-        test.number ? el("span", {}, `version ${test.number}`) : null,
-        result.simulated ? el("span.badge.portal-simulated", {}, "simulated GPUs") : null,
-        isLive(test) && test.step ? el("span", {}, test.step) : null,
-        el("span", {}, when(test.ended_at ?? test.started_at ?? test.asked_at)),
-        test.job_id ? el("span", {}, `job ${test.job_id}`) : null,
+        test.number ? el("span", `version ${test.number}`) : null,
+        result.simulated ? el("span.badge.portal-simulated", "simulated GPUs") : null,
+        isLive(test) && test.step ? el("span", test.step) : null,
+        el("span", when(test.ended_at ?? test.started_at ?? test.asked_at)),
+        test.job_id ? el("span", `job ${test.job_id}`) : null,
       ),
-      test.message ? el(`p.why${failed ? ".form-problem" : ""}`, {}, test.message) : null,
+      test.message ? el(`p.why${failed ? ".form-problem" : ""}`, test.message) : null,
       kernels(result.kernels),
       found(result),
     );
@@ -89,10 +88,9 @@ function kernels(results) {
     results.map(({ kernel, passed, seconds, version, reason }) =>
       el(
         "li",
-        {},
         pill(passed ? "passed" : "failed", `${kernel.title} ${passed ? "answers" : "does not answer"}`),
-        el("span.portal-quiet", {}, [version, passed && seconds ? `${short(seconds)} s` : ""].filter(Boolean).map((words) => ` ${words}`).join(",")),
-        reason ? el("p.why", {}, reason) : null,
+        el("span.portal-quiet", [version, passed && seconds ? `${short(seconds)} s` : ""].filter(Boolean).map((words) => ` ${words}`).join(",")),
+        reason ? el("p.why", reason) : null,
       ),
     ),
   );

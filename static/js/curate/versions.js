@@ -25,12 +25,12 @@ export class Versions {
     this.table = new Table(byId("versions"), {
       label: "versions-title",
       columns: [
-        { head: "Version", cell: (version) => el("div", {}, el("span.first", {}, String(version.number)), version.number === this.current ? el("span.second", {}, "published") : null) },
+        { head: "Version", cell: (version) => el("div", el("span.first", String(version.number)), version.number === this.current ? el("span.second", "published") : null) },
         { head: "State", cell: (version) => versionState(version.state) },
         { head: "Author", cell: (version) => version.author || "–" },
         { head: "Date", cell: (version) => when(version.at) },
-        { head: "Origin", cell: (version) => el("div", {}, origins[version.origin] ?? version.origin, version.base && version.base !== version.number - 1 ? el("span.second", {}, `from version ${version.base}`) : null) },
-        { head: "Change note", wide: true, cell: (version) => el("div", {}, el("span.first.entry-text", {}, version.comment || "–"), version.message ? el("span.second.why", {}, version.message) : null) },
+        { head: "Origin", cell: (version) => el("div", origins[version.origin] ?? version.origin, version.base && version.base !== version.number - 1 ? el("span.second", `from version ${version.base}`) : null) },
+        { head: "Change note", wide: true, cell: (version) => el("div", el("span.first.entry-text", version.comment || "–"), version.message ? el("span.second.why", version.message) : null) },
         { head: "", wide: true, cell: (version) => this.#actions(version) },
       ],
     });
@@ -84,7 +84,7 @@ export class Versions {
     const [main, ...others] = buttons;
     const next = number === this.items[0].number && main.id !== `edit-${number}` && !published;
     main.className = `btn btn-sm btn-${next ? "jupyter" : "outline-contrast"}`;
-    return el("div.entry-actions", {}, main, menu(`version ${number}`, ...others));
+    return el("div.entry-actions", main, menu(`version ${number}`, ...others));
   }
 
   async build(number) {
@@ -126,9 +126,9 @@ export class Versions {
       const changes = await call(at(this.name, "comparison"), { query: { old: older, new: newer } });
       fill(
         place,
-        el("h3", {}, `Changes from version ${older} to ${newer}`),
+        el("h3", `Changes from version ${older} to ${newer}`),
         lines(changes.lines, "The definitions"),
-        el("h4", {}, "Packages"),
+        el("h4", "Packages"),
         packages(changes.packages),
       );
     } catch (error) {

@@ -40,8 +40,8 @@ function askChanges(run, left) {
       title: `Run ${count(left, "point")} of “${run.name}” again?`,
       text: "Points that have succeeded do not run again. Empty fields leave the resources as they were.",
       content: [
-        el("div.mb-2", {}, el("label.form-label", { for: "again-time" }, "Time limit of each point"), fields.time),
-        el("div.mb-2", {}, el("label.form-label", { for: "again-memory" }, "Memory of each point"), fields.memory),
+        el("div.mb-2", el("label.form-label", { for: "again-time" }, "Time limit of each point"), fields.time),
+        el("div.mb-2", el("label.form-label", { for: "again-memory" }, "Memory of each point"), fields.memory),
       ],
       action: "Run again",
       first: fields.time,
@@ -77,14 +77,12 @@ export function driftPart(run) {
   const finished = run.counts.succeeded + run.counts.failed;
   return el(
     "div.run-drift",
-    {},
-    el("p", {}, "It repeats ", link, run.drift.length || !finished ? "." : ". No differences were found."),
+    el("p", "It repeats ", link, run.drift.length || !finished ? "." : ". No differences were found."),
     run.drift.length
       ? el(
           "details",
-          {},
-          el("summary", {}, count(run.drift.length, "difference")),
-          el("ul", {}, run.drift.map((difference) => el("li", {}, `${difference.text} (${count(difference.points, "point")})`))),
+          el("summary", count(run.drift.length, "difference")),
+          el("ul", run.drift.map((difference) => el("li", `${difference.text} (${count(difference.points, "point")})`))),
         )
       : null,
   );
@@ -113,8 +111,8 @@ export class Shares {
       this.place,
       el("h2", { id: "shares-title" }, "Shared with"),
       shares.users.length
-        ? el("ul.run-shares", {}, shares.users.map((user) => el("li", {}, el("span", {}, user), this.#stop(run, user))))
-        : el("p.portal-quiet", {}, "Only you see this run."),
+        ? el("ul.run-shares", shares.users.map((user) => el("li", el("span", user), this.#stop(run, user))))
+        : el("p.portal-quiet", "Only you see this run."),
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#share(run) }, "Share run…"),
     );
   }

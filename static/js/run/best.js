@@ -55,8 +55,8 @@ export class Best {
     fill(
       this.place,
       el("button.point-open", { type: "button", onclick: () => this.open(best.number) }, `Point ${best.number}`),
-      el("span", {}, ` with ${this.metric} `, el("strong", {}, number(best.value))),
-      names.map((name) => el("span", {}, ` · ${name} `, el("strong", {}, value(best.parameters[name])))),
+      el("span", ` with ${this.metric} `, el("strong", number(best.value))),
+      names.map((name) => el("span", ` · ${name} `, el("strong", value(best.parameters[name])))),
     );
   }
 

@@ -58,7 +58,7 @@ export class ColumnChoice {
       this.onChange();
     };
     mark();
-    return el("li", {}, el("label.check", {}, box, ` ${column.head}`), pin);
+    return el("li", el("label.check", box, ` ${column.head}`), pin);
   }
 
   // Lets the table's pinned columns stay in sight while it is scrolled; again after each change of its width.

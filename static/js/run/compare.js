@@ -55,7 +55,7 @@ function tables() {
     ]),
     differences.length
       ? table("Differences", "Differences", differences)
-      : el("section.part", {}, el("h2", {}, "Differences"), el("p.portal-quiet", {}, "The runs have the same source, environment, resources and parameters.")),
+      : el("section.part", el("h2", "Differences"), el("p.portal-quiet", "The runs have the same source, environment, resources and parameters.")),
     best.length
       ? table(
           "Best points",
@@ -70,7 +70,7 @@ function tables() {
 function point(best, at) {
   if (!best) return "–";
   const words = inWords(best.parameters);
-  return el("span", {}, el("strong", {}, metric(best.value)), " ", el("a", { href: address(comparison.runs[at], best.number) }, `point ${best.number}`), words ? el("span.portal-quiet.compare-parameters", {}, words) : null);
+  return el("span", el("strong", metric(best.value)), " ", el("a", { href: address(comparison.runs[at], best.number) }, `point ${best.number}`), words ? el("span.portal-quiet.compare-parameters", words) : null);
 }
 
 const list = (given) => (given.length ? `${given.map(textOf).join(", ")}${given.length === 20 ? ", …" : ""}` : "–");
@@ -114,7 +114,7 @@ async function curves() {
     picker = new Picker(byId("curves"), { id: "compare-point", label: "Highlight", onPick: (key) => picker.show(key, plot.highlight(key)), onOpen: open });
   }
   setText(byId("curves-words"), count(lines.length, "point"));
-  fill(byId("curves-legend"), runs.map(({ name }, kind) => el("span", {}, sample({ kind }), name)));
+  fill(byId("curves-legend"), runs.map(({ name }, kind) => el("span", sample({ kind }), name)));
   await plot.show(lines, { title: chosen });
   picker.offer(lines);
 }

@@ -22,7 +22,7 @@ export class Limits {
     if (!differs(this, axes.map((axis) => [key(axis), axis.texts]))) return;
     const keys = new Set(axes.map(key));
     for (const known of this.limits.keys()) if (!keys.has(known)) this.limits.delete(known);
-    fill(this.place, axes.map((axis, at) => el("div", {}, el("span.parallel-limit-name", { id: `parallel-limit-${at}` }, axis.name), this.#field(axis, at))));
+    fill(this.place, axes.map((axis, at) => el("div", el("span.parallel-limit-name", { id: `parallel-limit-${at}` }, axis.name), this.#field(axis, at))));
     this.#show();
   }
 
@@ -65,7 +65,7 @@ export class Limits {
       return choice;
     }
     const field = (what) => el("input.form-control.form-control-sm", { type: "number", step: "any", placeholder: what, "aria-label": `${axis.name}, ${what}`, oninput: () => this.#read(axis, at) });
-    return el("span.parallel-range", {}, field("minimum"), field("maximum"));
+    return el("span.parallel-range", field("minimum"), field("maximum"));
   }
 
   #read(axis, at) {

@@ -118,7 +118,7 @@ export class Lines {
     this.tip.hidden = this.at === null || left < 0;
     if (this.tip.hidden) return;
     const { about } = this.lines[this.at];
-    this.tip.replaceChildren(el("strong", {}, this.#words(this.at, this.#step(plot))), about ? el("div", {}, about) : "");
+    this.tip.replaceChildren(el("strong", this.#words(this.at, this.#step(plot))), about ? el("div", about) : "");
     const room = plot.over.clientWidth - this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(0, Math.min(left + 14, room))}px`;
     this.tip.style.top = `${Math.max(0, top - this.tip.offsetHeight - 10)}px`;

@@ -25,7 +25,7 @@ async function load(place, point, run) {
     fill(
       place,
       logged.images.map(({ name, digest }) =>
-        el("figure.logged", {}, el("img", { src: String(apiUrl(`${path}/images/${encodeURIComponent(name)}`, { owner, digest })), alt: name, loading: "lazy" }), el("figcaption", {}, name)),
+        el("figure.logged", el("img", { src: String(apiUrl(`${path}/images/${encodeURIComponent(name)}`, { owner, digest })), alt: name, loading: "lazy" }), el("figcaption", name)),
       ),
       Object.entries(logged.tables).map(([name, rows]) => table(name, [...rows])),
     );
@@ -34,8 +34,8 @@ async function load(place, point, run) {
 }
 
 function table(name, [head = [], ...rows]) {
-  const line = (row) => el("tr", {}, row.map((cell) => el("td", { class: typeof cell === "number" ? "number" : null }, cell === null ? "" : textOf(cell))));
-  const body = el("tbody", {}, rows.slice(0, ROWS).map(line));
+  const line = (row) => el("tr", row.map((cell) => el("td", { class: typeof cell === "number" ? "number" : null }, cell === null ? "" : textOf(cell))));
+  const body = el("tbody", rows.slice(0, ROWS).map(line));
   const more = el("button.btn.btn-sm.btn-outline-contrast", { type: "button" }, `Show all ${rows.length} rows`);
   more.addEventListener("click", () => {
     body.append(...rows.slice(ROWS).map(line));
@@ -43,12 +43,11 @@ function table(name, [head = [], ...rows]) {
   });
   return el(
     "figure.logged",
-    {},
-    el("figcaption", {}, name),
+    el("figcaption", name),
     el(
       "div.scroll-x",
       { tabindex: 0, role: "region", "aria-label": name },
-      el("table.list", {}, el("thead", {}, el("tr", {}, head.map((cell) => el("th", { scope: "col" }, cell === null ? "" : textOf(cell))))), body),
+      el("table.list", el("thead", el("tr", head.map((cell) => el("th", { scope: "col" }, cell === null ? "" : textOf(cell))))), body),
     ),
     rows.length > ROWS ? more : null,
   );

@@ -23,7 +23,7 @@ export class Parallel extends Relation {
     Object.assign(this.plot, { tabIndex: 0, role: "region", ariaLabel: "Plot of parallel coordinates" });
     const fields = el("div.parallel-fields");
     this.limits = new Limits(fields, () => this.#apply());
-    place.append(el("details", {}, el("summary", {}, "Filter lines"), fields));
+    place.append(el("details", el("summary", "Filter lines"), fields));
   }
 
   take(values) {
@@ -72,7 +72,7 @@ export class Parallel extends Relation {
   #colours() {
     const scale = this.axes.find((each) => each.kind === "metrics" && each.name === this.metric);
     const [best, worst] = this.lowest ? ["lowest", "highest"] : ["highest", "lowest"];
-    fill(this.legend, scale ? [el("span.parallel-best", {}, best), " to ", el("span.parallel-worst", {}, worst), ` ${this.metric}`] : null);
+    fill(this.legend, scale ? [el("span.parallel-best", best), " to ", el("span.parallel-worst", worst), ` ${this.metric}`] : null);
     return (item) => {
       const place = scale?.at(item.metrics[scale.index]) ?? null;
       if (place === null) return "var(--plot-total)";

@@ -10,7 +10,7 @@ export class Picker {
     this.select = el("select.form-select.form-select-sm", { id, onchange: () => onPick(this.select.value) });
     this.button = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", hidden: true, onclick: () => onOpen(this.select.value) }, open);
     this.words = el("p.portal-quiet", { role: "status" });
-    place.append(el("div.plot-picker", {}, el("label", { for: id }, label), this.select, this.button, this.words));
+    place.append(el("div.plot-picker", el("label", { for: id }, label), this.select, this.button, this.words));
   }
 
   // Offers these lines, {key, name} each; the chosen one stays chosen if it is still there.

@@ -32,12 +32,12 @@ export class Relation {
   constructor(place, open, { id, labels, highlight }) {
     this.fields = labels.map((label, at) => {
       const select = el("select.form-select.form-select-sm", { id: `${id}-${at}`, onchange: () => this.draw() });
-      return el("div.filter", {}, el("label", { for: select.id }, label), select);
+      return el("div.filter", el("label", { for: select.id }, label), select);
     });
     this.selects = this.fields.map((field) => field.querySelector("select"));
     this.words = el("p.portal-quiet", { role: "status" });
     this.plot = el("div.relation");
-    place.append(el("div.plot-head.filters-tight", {}, this.fields, this.words), this.plot);
+    place.append(el("div.plot-head.filters-tight", this.fields, this.words), this.plot);
     this.open = open;
     this.picker = new Picker(place, { id: `${id}-point`, label: highlight, onPick: () => this.pick(), onOpen: (key) => open(Number(key)) });
     this.library = null;

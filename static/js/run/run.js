@@ -134,7 +134,7 @@ function missingWords(run) {
 const resourceWords = (name) => capital(name.replace("_", " ")).replace(/^(gpu|cpu|qos)/i, (word) => word.toUpperCase());
 
 function show(run) {
-  if (!shown) fill(main, el("div.page-title", {}, head.name, head.actions), head.state, el("details.run-details", {}, el("summary", {}, "Details"), head.facts));
+  if (!shown) fill(main, el("div.page-title", head.name, head.actions), head.state, el("details.run-details", el("summary", "Details"), head.facts));
   shown = run;
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   document.title = document.title.replace(/^[^–]*/, `${run.name} `);
@@ -145,14 +145,13 @@ function show(run) {
     head.state,
     el(
       "p.portal-facts",
-      {},
       pill(run.state),
-      el("span", {}, pointWords(run)),
-      run.mine ? null : el("span", {}, `by ${run.user}`),
-      run.after && run.mine ? el("span", {}, "after ", afterLink(run)) : null,
+      el("span", pointWords(run)),
+      run.mine ? null : el("span", `by ${run.user}`),
+      run.after && run.mine ? el("span", "after ", afterLink(run)) : null,
     ),
-    run.message ? el("div.alert.alert-secondary.ending", {}, run.message) : null,
-    run.missing ? el("div.alert.alert-warning", {}, missingWords(run)) : null,
+    run.message ? el("div.alert.alert-secondary.ending", run.message) : null,
+    run.missing ? el("div.alert.alert-warning", missingWords(run)) : null,
     points(run),
     driftPart(run),
   );

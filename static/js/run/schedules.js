@@ -22,7 +22,7 @@ const table = new Table(byId("schedules"), {
     { head: "Times", cell: timesWords, wide: true },
     { head: "Next", cell: next },
     { head: "Last", cell: (schedule) => (schedule.last_run ? link(schedule.last_run, time(schedule.last_at)) : time(schedule.last_at)) },
-    { head: "Message", cell: (schedule) => el("span.point-message", {}, schedule.message), wide: true },
+    { head: "Message", cell: (schedule) => el("span.point-message", schedule.message), wide: true },
     { head: "", cell: buttons },
   ],
 });
@@ -47,7 +47,6 @@ function buttons(schedule) {
   const does = (words, act) => button([words, hidden(name)], act);
   return el(
     "div.schedule-buttons",
-    {},
     schedule.paused ? does("Resume", () => pause(schedule, false)) : null,
     schedule.paused || schedule.next_at === null ? null : does("Pause", () => pause(schedule, true)),
     does("Delete…", () => remove(schedule)),

@@ -1,4 +1,4 @@
-"""The metric that counts, by the pages' rule (static/js/run/goals.js, in Node) and the service's."""
+"""The metric that counts by the rule of the pages (goals.js, in Node) and that of the service."""
 
 from __future__ import annotations
 
