@@ -1,16 +1,15 @@
 // Publishes, lists and withdraws announcements.
 
 import { call, now } from "./api.js";
-import { ask, perform, tell } from "./dialog.js";
-import { byId, el, empty, setText } from "./dom.js";
+import { confirmed, tell } from "./dialog.js";
+import { DANGER, button, byId, el, empty, setText } from "./dom.js";
 import { sends, Wrong } from "./forms.js";
 import { Pager } from "./pager.js";
 import { pill } from "./status.js";
 import { clock, count } from "./words.js";
 
-const LIMIT = 20;
 const form = byId("announce");
-const pager = new Pager(byId("list-pager"), LIMIT, load);
+const pager = new Pager(byId("list-pager"), 20, load);
 
 // The value of a datetime-local field: local time without a time zone.
 function local(date) {
@@ -26,13 +25,11 @@ function clear() {
 
 async function load() {
   try {
-    const page = await call("announcements", { query: { limit: LIMIT, after: pager.after } });
-    if (!page.items.length && pager.back()) return load();
-    pager.show(page);
+    const page = await pager.read((place) => call("announcements", { query: place }));
     setText(byId("list-count"), page.total ? count(page.total, "announcement") : "");
     byId("list").replaceChildren(
       page.items.length
-        ? el("ul.entries", {}, page.items.map(entry))
+        ? el("ul.entries", page.items.map(entry))
         : empty("There are no announcements yet."),
     );
   } catch (error) {
@@ -46,36 +43,25 @@ function entry(item) {
   const words = { planned: "Planned", shown: "Shown now", over: "Ended" };
   return el(
     `li.entry.entry-${state}`,
-    {},
     el(
       "div",
-      {},
-      el("p.entry-text", {}, item.text),
+      el("p.entry-text", item.text),
       el(
         "p.portal-facts",
-        {},
         pill(state === "over" ? "ended" : state, words[state]),
-        el("span", {}, item.level === "warning" ? "Warning" : "Information"),
-        el("span", {}, `${clock(item.starts_at)} to ${clock(item.ends_at)}`),
-        el("span", {}, `by ${item.author}`),
+        el("span", item.level === "warning" ? "Warning" : "Information"),
+        el("span", `${clock(item.starts_at)} to ${clock(item.ends_at)}`),
+        el("span", `by ${item.author}`),
       ),
     ),
-    state === "over"
-      ? null
-      : el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => withdraw(item) }, "Withdraw"),
+    state === "over" ? null : button("Withdraw", () => withdraw(item), DANGER),
   );
 }
 
 async function withdraw(item) {
-  const sure = await ask({
-    title: "Withdraw this announcement?",
-    text: item.text.length > 200 ? `${item.text.slice(0, 200)}…` : item.text,
-    action: "Withdraw",
-    danger: true,
-    keep: "Keep announcement",
-  });
-  if (sure === null) return;
-  await perform(call(`announcements/${item.id}`, { method: "DELETE" }), "Announcement withdrawn.");
+  const text = item.text.length > 200 ? `${item.text.slice(0, 200)}…` : item.text;
+  const question = { title: "Withdraw this announcement?", text, action: "Withdraw", danger: true, keep: "Keep announcement" };
+  await confirmed(question, () => call(`announcements/${item.id}`, { method: "DELETE" }), "Announcement withdrawn.");
   await load();
 }
 

@@ -27,6 +27,7 @@ export class ApiError extends Error {
 // Returns the API's response as an object; null if it has no content. Throws ApiError.
 /** @type {typeof import("../types/call").call} */
 export async function call(path, { method = "GET", query, body, signal } = {}) {
+  const file = body instanceof Blob; // it is sent as it is
   let response;
   try {
     response = await fetch(apiUrl(path, query), {
@@ -36,9 +37,9 @@ export async function call(path, { method = "GET", query, body, signal } = {}) {
       headers: {
         Accept: "application/json",
         "X-XSRFToken": facts.xsrf,
-        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...(body === undefined ? {} : { "Content-Type": file ? "application/octet-stream" : "application/json" }),
       },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || file ? /** @type {any} */ (body) : JSON.stringify(body),
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;

@@ -8,15 +8,14 @@ import { pill } from "./status.js";
 import { Table } from "./table.js";
 import { count, exactly } from "./words.js";
 
-const LIMIT = 50;
 // Actions of this version; entries of former ones show their names.
 const words = new Map([...byId("audit-action").options].map(({ value, text }) => [value, text]));
-const pager = new Pager(byId("list-pager"), LIMIT, load);
+const pager = new Pager(byId("list-pager"), 50, load);
 const table = new Table(byId("list"), {
   label: "list-title",
   ...sortInAddress("-at", () => load(true)),
   columns: [
-    { head: "Time", sort: "at", cell: (line) => el("span.nowrap", {}, exactly(line.at)) },
+    { head: "Time", sort: "at", cell: (line) => el("span.nowrap", exactly(line.at)) },
     { head: "Actor", sort: "actor", cell: (line) => line.actor },
     { head: "Action", sort: "action", cell: (line) => words.get(line.action) || line.action },
     { head: "Target", sort: "target", cell: (line) => line.target },
@@ -26,10 +25,7 @@ const table = new Table(byId("list"), {
     { head: "Address", cell: (line) => line.address || "–" },
   ],
 });
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  load(true);
-});
+const values = followForm(byId("filters"), () => load(true));
 
 // Midnight of a local calendar day, plus `days`, in Unix seconds.
 function day(text, days = 0) {
@@ -44,8 +40,7 @@ async function load(first = false) {
   const query = { ...rest, since: day(from), until: day(to, 1), sort: table.sort };
   byId("list-csv").href = apiUrl("audit.csv", query);
   try {
-    const page = await call("audit", { query: { ...query, limit: LIMIT, after: pager.after } });
-    pager.show(page);
+    const page = await pager.read((place) => call("audit", { query: { ...query, ...place } }));
     setText(byId("list-count"), count(page.total, "entry", "entries"));
     table.show(page.items, "No entries match these filters.");
   } catch (error) {

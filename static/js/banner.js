@@ -20,8 +20,7 @@ function banner(item) {
   const warns = item.level === "warning";
   return el(
     `div.alert.${warns ? "alert-warning" : "alert-info"}`,
-    {},
-    el("p", {}, el("strong", {}, warns ? "Warning:" : "Notice:"), ` ${item.text}`, el("span.banner-until", {}, ` Until ${clock(item.ends_at)}.`)),
+    el("p", el("strong", warns ? "Warning:" : "Notice:"), ` ${item.text}`, el("span.banner-until", ` Until ${clock(item.ends_at)}.`)),
   );
 }
 

@@ -2,6 +2,7 @@
 // with a list (WAI-ARIA Authoring Practices): the focus stays in the field, the arrows choose.
 
 import { el, fill, later, setText } from "./dom.js";
+import { stored } from "./stored.js";
 
 const GROUPS = {
   recent: "Recent",
@@ -47,21 +48,19 @@ export function openDestinations(button) {
   }
 
   function show({ items, complete }) {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const has = ({ title, detail }) => words.every((word) => `${title} ${detail}`.toLowerCase().includes(word));
+    const asked = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const has = ({ title, detail }) => asked.every((word) => `${title} ${detail}`.toLowerCase().includes(word));
     const recent = recentOf(user).filter(has);
     const urls = new Set(recent.map((entry) => entry.url));
-    const groups = new Map(recent.length ? [["recent", recent]] : []);
-    for (const entry of items.filter(({ url }) => !urls.has(url))) {
-      groups.set(entry.kind, [...(groups.get(entry.kind) ?? []), entry]);
-    }
+    const found = Map.groupBy(items.filter(({ url }) => !urls.has(url)), ({ kind }) => kind);
+    const groups = [...(recent.length ? [["recent", recent]] : []), ...found];
     options = [];
-    fill(list, [...groups].map(([group, entries]) => section(group, entries)));
+    fill(list, groups.map(([group, entries]) => section(group, entries)));
     list.hidden = !options.length;
     input.setAttribute("aria-expanded", String(options.length > 0));
     choose(0);
-    const found = options.length ? `${options.length} ${options.length === 1 ? "result" : "results"}` : "Nothing found";
-    setText(status, `${found}.${complete ? "" : " Some are missing: the portal is slow to answer."}`);
+    const words = options.length ? `${options.length} ${options.length === 1 ? "result" : "results"}` : "Nothing found";
+    setText(status, `${words}.${complete ? "" : " Some are missing: the portal is slow to answer."}`);
   }
 
   function section(group, entries) {
@@ -73,8 +72,8 @@ export function openDestinations(button) {
         const made = el(
           "a.find-option",
           { id: `find-option-${options.length}`, role: "option", tabindex: -1, href: entry.url, onclick: () => remember(user, entry) },
-          el("span", {}, entry.title),
-          entry.detail ? el("span.find-detail", {}, entry.detail) : null,
+          el("span", entry.title),
+          entry.detail ? el("span.find-detail", entry.detail) : null,
         );
         options.push(made);
         return made;
@@ -126,13 +125,7 @@ async function find(service, text, signal) {
 }
 
 // Where this user went before from the dialog, in this browser; actions are not kept: one is "Log out".
-function recentOf(user) {
-  try {
-    return JSON.parse(localStorage.getItem(`portal-recent-${user}`) ?? "[]");
-  } catch {
-    return [];
-  }
-}
+const recentOf = (user) => stored(`portal-recent-${user}`, []);
 
 function remember(user, { kind, title, detail, url }) {
   if (kind === "action") return;

@@ -44,12 +44,19 @@ export async function tell(act) {
 
 // Shows in the page what has come of a request: `words`, or without them its answer's message. Resolves
 // to false if it failed.
-/** @type {{ (request: Promise<{ message: string }>): Promise<boolean>; (request: Promise<any>, words: string): Promise<boolean> }} */
+/** @param {Promise<any>} request @param {string} [words] */
 export const perform = (request, words = undefined) =>
   tell(async () => {
     const answer = await request;
-    return words ?? answer.message;
+    return words ?? answer?.message;
   });
+
+// Asks; unless the user cancels, performs `request(text)`. Resolves to whether it worked.
+/** @param {any} question @param {(text: string) => Promise<any>} request @param {string} [words] */
+export async function confirmed(question, request, words) {
+  const text = await ask(question);
+  return text !== null && perform(request(text), words);
+}
 
 // The answer of a request; null if it failed, which is shown in the page.
 /** @template T @param {Promise<T>} request @returns {Promise<T | null>} */
@@ -71,8 +78,7 @@ export function toast(text, bad = false) {
   }
   const note = el(
     `div.note${bad ? ".note-bad" : ""}`,
-    {},
-    el("span", {}, text),
+    el("span", text),
     el("button.btn-close", { type: "button", "aria-label": "Close", onclick: () => note.remove() }),
   );
   place.append(note);

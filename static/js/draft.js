@@ -1,5 +1,7 @@
 // Unsaved input of this tab. It survives a reload and ends with the tab.
 
+import { stored } from "./stored.js";
+
 export class Draft {
   constructor(key) {
     this.key = key;
@@ -7,11 +9,7 @@ export class Draft {
 
   // The stored values, with `at` (Unix seconds); null if there are none.
   get value() {
-    try {
-      return JSON.parse(sessionStorage.getItem(this.key) ?? "null");
-    } catch {
-      return null;
-    }
+    return stored(this.key, null, sessionStorage);
   }
 
   keep(values) {

@@ -2,7 +2,7 @@
 
 import { call, may } from "./api.js";
 import { answered, ask, tell, toast } from "./dialog.js";
-import { el, hidden } from "./dom.js";
+import { button, hidden } from "./dom.js";
 import { clock, duration } from "./words.js";
 
 /** @type {(session: any) => `sessions/${string}`} */
@@ -12,12 +12,7 @@ const path = (session) => `sessions/${encodeURIComponent(session.id)}`;
 export function extendButton(session, name, onDone) {
   if (session.state !== "running" || session.time_left === null) return null;
   if (!session.mine && !may("jobs:manage")) return null;
-  return el(
-    "button.btn.btn-sm.btn-outline-contrast",
-    { type: "button", onclick: () => extend(session, onDone) },
-    "Extend…",
-    hidden(name),
-  );
+  return button(["Extend…", hidden(name)], () => extend(session, onDone));
 }
 
 // Asks for the extension and makes it.
@@ -34,10 +29,7 @@ export async function extend(session, onDone) {
     title: "Extend this session?",
     text: `${duration(left)} left.${latest}`,
     action: "Extend",
-    field: {
-      label: "Extend by",
-      choices: offer.minutes.map((choice) => [String(choice), duration(60 * choice)]),
-    },
+    field: { label: "Extend by", choices: offer.minutes.map((choice) => [String(choice), duration(60 * choice)]) },
   });
   if (minutes === null) return;
   await tell(async () => {

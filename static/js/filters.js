@@ -2,7 +2,7 @@
 // bookmarked and shared.
 
 import { facts, may } from "./api.js";
-import { byId, el, later } from "./dom.js";
+import { byId, differs, el, later } from "./dom.js";
 
 const CHOICES = ["partition", "type", "reason", "portal"];
 const NAMES = ["text", "user", "state", ...CHOICES];
@@ -116,33 +116,36 @@ export class Filters {
   }
 }
 
-// Binds the named fields of a form to the page's URL: fills them from it, and calls
-// `onChange(values)` after each change. Returns the values.
+// Binds the named fields of a form to the page's URL: fills them from it, and calls `onChange()` after each change.
+// Returns the values, which stay the same object.
 export function followForm(form, onChange) {
   const query = new URLSearchParams(window.location.search);
   const fields = [...form.elements].filter((field) => field.name);
-  for (const field of fields) if (query.has(field.name)) field.value = query.get(field.name);
-  const values = () => Object.fromEntries(fields.map((field) => [field.name, field.value.trim()]));
-  let last = JSON.stringify(values());
+  for (const field of fields.filter(({ name }) => query.has(name))) {
+    if (field.type === "checkbox") field.checked = query.get(field.name) !== "";
+    else field.value = query.get(field.name);
+  }
+  const valueOf = ({ type, checked, value }) => (type !== "checkbox" ? value.trim() : checked ? "true" : "");
+  const read = () => Object.fromEntries(fields.map((field) => [field.name, valueOf(field)]));
+  const values = read();
   const take = () => {
-    const fresh = values();
-    if (JSON.stringify(fresh) === last) return;
-    last = JSON.stringify(fresh);
-    keepInAddress(fresh);
-    onChange(fresh);
+    if (!differs(form, Object.assign(values, read()))) return;
+    keepInAddress(values);
+    onChange();
   };
+  differs(form, values);
   form.addEventListener("input", later(take, 250));
   form.addEventListener("change", take);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     take();
   });
-  return values();
+  return values;
 }
 
 // The order of a table in the page's URL, as options of the table: `usual` unless the URL names
 // another. `load` is called after each change.
-export const sortInAddress = (usual, load) => ({
+export const sortInAddress = (usual, load = () => {}) => ({
   sort: new URLSearchParams(window.location.search).get("sort") || usual,
   onSort: (sort) => {
     keepInAddress({ sort: sort === usual ? "" : sort });

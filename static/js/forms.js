@@ -45,7 +45,7 @@ export function openForm({ id, title, text = "", content = [], action, danger = 
     text ? el("p", { id: `${id}-text` }, text) : null,
     content,
     problem,
-    el("div.ask-buttons", {}, el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, keep), go),
+    el("div.ask-buttons", el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, keep), go),
   );
   const dialog = el("dialog.ask", { "aria-labelledby": `${id}-title`, "aria-describedby": text ? `${id}-text` : null }, form);
   const from = document.activeElement;

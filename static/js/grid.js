@@ -2,7 +2,7 @@
 // move between cells. Updates touch only what changed.
 
 import { el, setText } from "./dom.js";
-import { GPU_STATES, gpuSign, gpuWords } from "./words.js";
+import { gpuSign, gpuWords } from "./words.js";
 
 const DENSE = 400; // number of GPUs above which cells are small and without numbers
 const FIRST = 150; // nodes painted before the others are built; more than fit on a screen
@@ -64,8 +64,8 @@ export class Grid {
     const node = this.model.nodes.get(name);
     const row = el("div.node", { role: "row", "aria-rowindex": number });
     const head = el("div.node-head", { role: "rowheader", tabindex: "-1", dataset: { key: name } },
-      el("span.node-name", {}, name),
-      el("span.node-type", {}, node.gpu_types.join(", ") || "no GPU"),
+      el("span.node-name", name),
+      el("span.node-type", node.gpu_types.join(", ") || "no GPU"),
       el("span.node-used", { "aria-hidden": "true" }, el("span.level-in")),
       el("span.node-words"),
     );
@@ -256,4 +256,3 @@ function keyOf(target) {
   return target.closest?.("[data-key]")?.dataset.key ?? null;
 }
 
-export const stateName = (state) => GPU_STATES[state]?.word ?? state;

@@ -1,7 +1,7 @@
 // How much of each node was used or held in the last 24 hours: a row for each node, an hour after the other.
 
 import { call } from "./api.js";
-import { byId, el, fill, setText } from "./dom.js";
+import { byId, el, fill, presses, setText } from "./dom.js";
 import { Poller } from "./poller.js";
 import { natural } from "./sorting.js";
 import { capital, clock, count, percent } from "./words.js";
@@ -10,6 +10,8 @@ const EVERY = 600000;
 const WORDS = { used: "GPUs used", held: "held by jobs" };
 
 export class Heat {
+  #press; // the button of what is shown
+
   // `shows(name)`: whether the page's filters let a node through; `onChoose(name)` shows it on the grid.
   constructor({ shows, onChoose }) {
     this.shows = shows;
@@ -17,10 +19,8 @@ export class Heat {
     this.which = "used";
     this.answer = null;
     this.rows = new Map();
-    byId("heat-which").addEventListener("click", (event) => {
-      const button = event.target.closest("button");
-      if (!button) return;
-      this.which = button.dataset.which;
+    this.#press = presses(byId("heat-which"), "which", (which) => {
+      this.which = which;
       this.#draw();
     });
     // One tab stop: a thousand nodes have a thousand names.
@@ -67,9 +67,7 @@ export class Heat {
 
   #draw() {
     if (!this.answer) return;
-    for (const button of byId("heat-which").querySelectorAll("button")) {
-      button.setAttribute("aria-pressed", String(button.dataset.which === this.which));
-    }
+    this.#press(this.which);
     const { at, nodes } = this.answer;
     const shown = Object.keys(nodes).filter((name) => nodes[name][this.which].some((value) => value !== null)).sort(natural);
     this.rows = new Map(shown.map((name) => [name, this.#row(name, at, nodes[name][this.which])]));
@@ -94,12 +92,11 @@ export class Heat {
     const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
     return el(
       "tr",
-      {},
       el("th", { scope: "row" }, el("button.as-link", { type: "button", tabindex: "-1", onclick: () => this.onChoose(name) }, name)),
-      el("td.heat-cell", {}, strip),
-      el("td.number", {}, percent(mean)),
-      el("td.number", {}, percent(most)),
-      el("td.number.heat-last", {}, percent(values.at(-1))),
+      el("td.heat-cell", strip),
+      el("td.number", percent(mean)),
+      el("td.number", percent(most)),
+      el("td.number.heat-last", percent(values.at(-1))),
     );
   }
 }

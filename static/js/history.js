@@ -1,12 +1,13 @@
 // The cluster over time: plots, whose names lead to the rows that they count, a table and a CSV file.
 
 import { apiUrl, call, now } from "./api.js";
-import { byId, el, setText } from "./dom.js";
+import { byId, el, presses, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
 import { reasons } from "./model.js";
 import { Plot } from "./plots.js";
 import { Poller } from "./poller.js";
 import { natural } from "./sorting.js";
+import { rowsTable } from "./table.js";
 import { clock, duration, power, short } from "./words.js";
 
 const POINTS = 240;
@@ -72,19 +73,17 @@ function queueOf(name) {
 }
 
 export class History {
+  #press; // the button of the shown range
+
   // `onChoose(filters)` shows the rows that a series counts.
   constructor(onChoose) {
     const given = new URLSearchParams(window.location.search).get("history");
-    this.buttons = [...byId("history-range").querySelectorAll("[data-seconds]")];
-    this.seconds = this.buttons.some((button) => button.dataset.seconds === given) ? Number(given) : 86400;
+    this.seconds = byId("history-range").querySelector(`[data-seconds="${CSS.escape(given ?? "")}"]`) ? Number(given) : 86400;
     this.zoom = null;
-    byId("history-range").addEventListener("click", (event) => {
-      const button = event.target.closest("button");
-      if (!button) return;
-      if (button.dataset.seconds) {
-        this.seconds = Number(button.dataset.seconds);
-        keepInAddress({ history: this.seconds === 86400 ? "" : String(this.seconds) });
-      }
+    // The button without a time ends the zoom.
+    this.#press = presses(byId("history-range"), "seconds", (seconds = this.seconds) => {
+      this.seconds = Number(seconds);
+      keepInAddress({ history: this.seconds === 86400 ? "" : String(this.seconds) });
       this.#zoom(null);
     });
     byId("history-details").addEventListener("toggle", () => this.#table());
@@ -93,7 +92,7 @@ export class History {
     this.plots = [gpus, ...NAMED, ...others].map((given) => {
       const place = el("div.plot");
       const nothing = el("p.portal-quiet.plot-nothing", { hidden: true }, given.nothing);
-      const figure = el("figure", { dataset: { kind: given.kind } }, el("figcaption", {}, given.title), place, nothing);
+      const figure = el("figure", { dataset: { kind: given.kind } }, el("figcaption", given.title), place, nothing);
       byId(given.more ? "plots-more" : "plots").append(figure);
       const plot = new Plot(place, {
         ...given,
@@ -139,9 +138,7 @@ export class History {
   }
 
   #marks() {
-    for (const button of this.buttons) {
-      button.setAttribute("aria-pressed", String(!this.zoom && Number(button.dataset.seconds) === this.seconds));
-    }
+    this.#press(this.zoom ? "" : String(this.seconds));
     byId("history-back").hidden = !this.zoom;
   }
 
@@ -157,23 +154,10 @@ export class History {
     }
     const fields = COUNTED.flatMap(({ title, series }) => series.map(({ field, label }) => [field, `${title} ${label}`]));
     byId("history-table").replaceChildren(
-      el(
-        "table.list",
-        {},
-        el("caption.visually-hidden", {}, "Averages over equal intervals"),
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "From"), fields.map(([, label]) => el("th.number", { scope: "col" }, label)))),
-        el(
-          "tbody",
-          {},
-          items.map((point) =>
-            el(
-              "tr",
-              {},
-              el("th", { scope: "row" }, clock(point.at)),
-              fields.map(([field]) => el("td.number", {}, known(valueOf(point, field)) ? short(valueOf(point, field)) : "–")),
-            ),
-          ),
-        ),
+      rowsTable(
+        { class: "list table-numbers", "aria-label": "Averages over equal intervals" },
+        ["From", ...fields.map(([, label]) => label)],
+        items.map((point) => [clock(point.at), ...fields.map(([field]) => (known(valueOf(point, field)) ? short(valueOf(point, field)) : "–"))]),
       ),
     );
   }

@@ -2,7 +2,7 @@
 
 import { call, may, now } from "./api.js";
 import { tell } from "./dialog.js";
-import { el, hidden } from "./dom.js";
+import { button, el, hidden } from "./dom.js";
 import { clock, count, duration } from "./words.js";
 
 // An alert after the owner is notified, a quiet line before; null if nothing is idle.
@@ -13,22 +13,16 @@ export function idleWords(session, name, onDone) {
   const since = `The session’s ${gpus} ${gpus === "GPU" ? "has" : "have"} been idle for ${duration(now() - idle.idle_since)}.`;
   if (!idle.warned) {
     const snoozed = idle.snoozed_until ? ` Snoozed until ${clock(idle.snoozed_until)}.` : "";
-    return el("p.portal-quiet.idle", {}, `${since}${snoozed}${idle.exempt ? ` ${idle.exempt}` : ""}`);
+    return el("p.portal-quiet.idle", `${since}${snoozed}${idle.exempt ? ` ${idle.exempt}` : ""}`);
   }
   const then = idle.stops_at
     ? ` The session stops at ${clock(idle.stops_at)} unless the ${gpus} ${gpus === "GPU" ? "is" : "are"} used. Saved files are kept; data in memory is lost.`
     : " If you no longer need them, request fewer GPUs or stop the session.";
   return el(
     "div.alert.alert-warning.idle",
-    {},
-    el("p", {}, since, then, session.efficiency.gpu_source === "simulated" ? [" ", el("span.badge.portal-simulated", {}, "simulated")] : null),
+    el("p", since, then, session.efficiency.gpu_source === "simulated" ? [" ", el("span.badge.portal-simulated", "simulated")] : null),
     idle.snooze && (session.mine || may("jobs:manage"))
-      ? el(
-          "button.btn.btn-sm.btn-outline-contrast",
-          { type: "button", onclick: () => snooze(session, onDone) },
-          idle.stops_at ? `Keep for ${duration(idle.snooze)}` : `Remind me in ${duration(idle.snooze)}`,
-          hidden(`${name}; ${count(idle.snoozes_left, "snooze")} left`),
-        )
+      ? button([`${idle.stops_at ? "Keep for" : "Remind me in"} ${duration(idle.snooze)}`, hidden(`${name}; ${count(idle.snoozes_left, "snooze")} left`)], () => snooze(session, onDone))
       : null,
   );
 }

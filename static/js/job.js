@@ -14,7 +14,7 @@ export function openJob(job, { onPlace }) {
   const dialog = el(
     "dialog.ask.ask-wide",
     { "aria-labelledby": "job-title" },
-    el("div.panel-head", {}, el("h2", { id: "job-title" }, `Job ${job.id}`), close),
+    el("div.panel-head", el("h2", { id: "job-title" }, `Job ${job.id}`), close),
     factList([
       ["State", capital(job.words.replace(/^it is /i, ""))],
       job.name ? ["Name", job.name] : null,
@@ -43,14 +43,14 @@ export function openJob(job, { onPlace }) {
   close.focus();
   // What others' jobs do over time, only those see who see their names.
   if (job.start_time === null || !(job.mine || may("jobs:read"))) return;
-  const place = el("div", { role: "status" }, el("p.portal-quiet", {}, "Loading…"));
-  fill(use, el("h3", {}, "Use over time"), place);
-  showUse(place, `jobs/${encodeURIComponent(job.id)}`).catch((error) => fill(place, el("p.portal-quiet", {}, error.message)));
+  const place = el("div", { role: "status" }, el("p.portal-quiet", "Loading…"));
+  fill(use, el("h3", "Use over time"), place);
+  showUse(place, `jobs/${encodeURIComponent(job.id)}`).catch((error) => fill(place, el("p.portal-quiet", error.message)));
 }
 
 // What runs in a session. It leads to the session's page, and to the viewer's own run; others' only their users see.
 export function runs(job, words = [job.work ?? "session", job.work_name].filter(Boolean).join(" "), look = "") {
-  if (!job.session_id || !(job.mine || may("sessions:read"))) return el(`span${look}`, {}, words);
+  if (!job.session_id || !(job.mine || may("sessions:read"))) return el(`span${look}`, words);
   const page = job.work === "run" && job.mine ? `runs/${encodeURIComponent(job.work_id)}` : `sessions/${encodeURIComponent(job.session_id)}`;
   return el(`a${look}`, { href: facts.prefix + page }, words, hidden(` of job ${job.id}`));
 }
@@ -58,11 +58,10 @@ export function runs(job, words = [job.work ?? "session", job.work_name].filter(
 function places(job, onPlace) {
   return el(
     "ul.job-places",
-    {},
     job.nodes.map((node) => {
       const indexes = job.gpu_indexes[node] ?? [];
       const key = indexes.length ? `${node}/${indexes[0]}` : node;
-      return el("li", {}, el("button.as-link", { type: "button", onclick: () => onPlace(key) }, indexes.length ? `${node}: GPU ${ranges(indexes)}` : node));
+      return el("li", el("button.as-link", { type: "button", onclick: () => onPlace(key) }, indexes.length ? `${node}: GPU ${ranges(indexes)}` : node));
     }),
   );
 }

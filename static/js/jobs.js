@@ -1,9 +1,9 @@
 // The table of jobs. The server filters, sorts and pages; shown rows follow the changes, and the page
 // is loaded again when jobs are added or removed.
 
-import { apiUrl, call, facts, may, now } from "./api.js";
-import { ask, perform, readBy } from "./dialog.js";
-import { announce, byId, el, hidden, setText } from "./dom.js";
+import { apiUrl, call, may, now } from "./api.js";
+import { confirmed, readBy } from "./dialog.js";
+import { DANGER, announce, button, byId, differs, el, hidden, presses, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
 import { openJob, runs } from "./job.js";
 import { newerJob, states } from "./model.js";
@@ -12,7 +12,6 @@ import { pill } from "./status.js";
 import { Table } from "./table.js";
 import { capital, clock, count, duration, exactly, memory, ranges } from "./words.js";
 
-const LIMIT = 50;
 const isPending = (job) => states.pending.includes(job.state.toLowerCase());
 
 // Columns: the API's sort key, the heading, and how a cell is painted.
@@ -32,6 +31,8 @@ const COLUMNS = [
 ];
 
 export class Jobs {
+  #mark; // presses the button of these states
+
   // `onPlace(key)` shows a GPU ("NODE/INDEX") or node of a job.
   constructor(place, model, filters, { onPlace }) {
     this.model = model;
@@ -54,8 +55,9 @@ export class Jobs {
         this.load(true);
       },
     });
-    this.#choices();
-    this.pager = new Pager(byId("jobs-pager"), LIMIT, () =>
+    this.#mark = presses(byId("jobs-which"), "state", (which) => this.choose(which));
+    this.#mark(this.which);
+    this.pager = new Pager(byId("jobs-pager"), 50, () =>
       this.load().then(() => byId("jobs-title").scrollIntoView({ block: "nearest" })),
     );
     setInterval(() => this.tick(), 1000);
@@ -76,15 +78,8 @@ export class Jobs {
     this.loadedAt = performance.now(); // monotonic: a clock that is set back would delay the next load
     byId("jobs-csv").href = apiUrl("jobs.csv", this.query);
     try {
-      const page = await call("jobs", {
-        query: { ...this.query, limit: LIMIT, after: this.pager.after },
-        signal: asking.signal,
-      });
+      const page = await this.pager.read((place) => call("jobs", { query: { ...this.query, ...place }, signal: asking.signal }));
       if (asking !== this.asking) return;
-      if (!page.items.length && this.pager.back()) {
-        await this.load();
-        return;
-      }
       this.#show(page);
       if (first) announce(count(page.total, "job"));
     } catch (error) {
@@ -120,7 +115,7 @@ export class Jobs {
   // Shows the jobs of these states, "" for all.
   choose(which) {
     this.which = which;
-    this.#mark();
+    this.#mark(which);
     keepInAddress({ jobs: which });
     this.load(true);
   }
@@ -142,25 +137,10 @@ export class Jobs {
     this.again = setTimeout(() => this.load(), wait);
   }
 
-  #choices() {
-    this.#mark();
-    byId("jobs-which").addEventListener("click", (event) => {
-      const button = event.target.closest("button");
-      if (button) this.choose(button.dataset.state);
-    });
-  }
-
-  #mark() {
-    for (const button of byId("jobs-which").querySelectorAll("button")) {
-      button.setAttribute("aria-pressed", String(button.dataset.state === this.which));
-    }
-  }
-
   #show(page) {
     this.items = new Map(page.items.map((job) => [job.id, job]));
     this.table.show(page.items, this.filters.any || this.which ? "No jobs match these filters." : "No jobs are running or waiting.");
     setText(byId("jobs-count"), count(page.total, "job"));
-    this.pager.show(page);
   }
 
   // Enables actions according to the portal's rights in Slurm.
@@ -188,19 +168,15 @@ function paintState(cell, job) {
   if (waits && job.position) more.push(`position ${job.position} in the queue`);
   if (waits && job.expected_start) more.push(`expected ${clock(job.expected_start)}`);
   const words = capital(job.words.replace(/^it is /i, ""));
-  const key = `${state}\n${words}`;
-  if (cell.dataset.key !== key) cell.replaceChildren(pill(state, words), el("span.second"));
-  cell.dataset.key = key;
+  if (differs(cell, [state, words])) cell.replaceChildren(pill(state, words), el("span.second"));
   setText(cell.lastChild, more.join(", "));
 }
 
 function paintJob(cell, job, jobs) {
-  const key = [job.id, job.name, job.session_id, job.work, job.work_name].join("\n");
-  if (cell.dataset.key === key) return;
-  cell.dataset.key = key;
+  if (!differs(cell, [job.id, job.name, job.session_id, job.work, job.work_name])) return;
   const id = el("button.as-link", { type: "button", onclick: () => jobs.open(job.id) }, job.id, hidden(" details"));
   cell.replaceChildren(
-    el("span.first", {}, id, job.portal ? [" ", runs(job, job.work ?? "session", ".badge")] : null),
+    el("span.first", id, job.portal ? [" ", runs(job, job.work ?? "session", ".badge")] : null),
     el("span.second", { title: job.name }, job.work_name ?? job.name ?? ""),
   );
 }
@@ -218,14 +194,12 @@ function paintWhere(cell, job, { onPlace }) {
   const indexes = (node) => job.gpu_indexes[node] ?? [];
   const gpus = (node) => (indexes(node).length ? `GPU ${ranges(indexes(node))}` : "");
   const words = rest.length ? `${first} and ${rest.length} more` : [first, gpus(first)].filter(Boolean).join(": ");
-  const key = `${first ? words : "–"}\n${job.partition}`;
   cell.title = rest.length ? job.nodes.map((node) => [node, gpus(node)].filter(Boolean).join(": ")).join("\n") : "";
-  if (cell.dataset.key === key) return;
-  cell.dataset.key = key;
+  if (!differs(cell, [words, job.partition])) return;
   const [index] = indexes(first);
   const place = index === undefined ? first : `${first}/${index}`;
   const show = first ? el("button.as-link", { type: "button", onclick: () => onPlace(place) }, words, hidden(" on the grid")) : "–";
-  cell.replaceChildren(el("span.first", {}, show), el("span.second", {}, job.partition));
+  cell.replaceChildren(el("span.first", show), el("span.second", job.partition));
 }
 
 function paintGpus(cell, job, { model }) {
@@ -263,20 +237,14 @@ function paintActions(cell, job, { control }) {
   if (job.mine || (manages && (job.portal || control))) buttons.push(["cancel", job.portal ? "Stop" : "Cancel", !job.mine && !job.portal]);
   if (manages && control && isPending(job)) buttons.push(job.held ? ["release", "Release", true] : ["hold", "Hold", true]);
   const missing = control?.jobs ? null : (control?.missing?.jobs ?? null);
-  const key = `${job.id} ${buttons.join(";")} ${missing}`;
-  if (cell.dataset.key === key) return;
-  cell.dataset.key = key;
+  if (!differs(cell, [job.id, buttons, missing])) return;
   cell.replaceChildren(
     ...buttons.map(([what, label, slurm]) =>
-      el(
-        `button.btn.btn-sm.${what === "cancel" ? "btn-outline-danger.portal-danger" : "btn-outline-contrast"}`,
-        {
-          type: "button",
-          onclick: () => act(what, job),
-          ...(slurm && missing ? { disabled: true, title: missing, "aria-describedby": "jobs-rights" } : {}),
-        },
-        label,
-        hidden(` job ${job.id}`),
+      button(
+        [label, hidden(` job ${job.id}`)],
+        () => act(what, job),
+        what === "cancel" ? DANGER : undefined,
+        slurm && missing ? { disabled: true, title: missing, "aria-describedby": "jobs-rights" } : {},
       ),
     ),
   );
@@ -299,9 +267,8 @@ const CONSEQUENCES = {
 /** @param {"cancel" | "hold" | "release"} what @param {any} job */
 async function act(what, job) {
   const whose = job.user && !job.mine ? `Owner: ${job.user}${job.name ? `, job name: ${job.name}` : ""}. ` : "";
-  const reason = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what], field: reasonField(what, job) });
-  if (reason === null) return;
-  await perform(call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: { reason } }));
+  const question = { ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what], field: reasonField(what, job) };
+  await confirmed(question, (reason) => call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: { reason } }));
 }
 
 // The owner of a session reads why another user stops it; of other jobs, the audit log has the reason. A point of a

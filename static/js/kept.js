@@ -1,6 +1,7 @@
 // Choices by name that this browser keeps for the user, the newest MOST of them.
 
 import { facts } from "./api.js";
+import { stored } from "./stored.js";
 
 const MOST = 200;
 
@@ -10,11 +11,7 @@ export class Kept {
   }
 
   get all() {
-    try {
-      return JSON.parse(localStorage.getItem(this.key) ?? "{}");
-    } catch {
-      return {};
-    }
+    return stored(this.key, {});
   }
 
   keep(name, choice) {

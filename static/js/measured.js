@@ -1,15 +1,14 @@
 // Benchmark results as bars: images per second by GPU type, number of GPUs and precision.
 
-// uPlot comes from npm at installation (deploy/install.sh).
-const library = import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+import { axisLook, color, describe, follow, library } from "./canvas.js";
+
 const HEIGHT = 240;
 
 const where = (row) => (row.gpu_type ? `${row.gpus} × ${row.gpu_type}` : "CPUs");
 
 // `rows` are Measured; each bar belongs to the series of real or of simulated GPUs.
 export async function drawMeasured(place, rows) {
-  const Library = await library;
+  const Library = await library();
   const several = new Set(rows.map((row) => row.benchmark)).size > 1;
   const names = rows.map((row) => [where(row), row.precision, several ? row.benchmark : ""].filter(Boolean).join("\n"));
   const at = rows.map((_, index) => index);
@@ -19,9 +18,7 @@ export async function drawMeasured(place, rows) {
 
   function draw() {
     plot?.destroy();
-    const text = color("--bs-body-color");
-    const grid = color("--bs-border-color-translucent");
-    const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: `12px ${color("--portal-font")}` };
+    const axis = axisLook();
     const bars = Library.paths.bars({ size: [0.6, 70] });
     const value = (_, number) => (number === null || number === undefined ? "–" : number.toLocaleString("en", { maximumFractionDigits: 1 }));
     const series = (label, stroke, dash) => ({ label, stroke: color(stroke), fill: dash ? undefined : color(stroke), width: 2, dash, paths: bars, points: { show: false }, value });
@@ -44,15 +41,11 @@ export async function drawMeasured(place, rows) {
       data,
       place,
     );
-    const canvas = place.querySelector("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", words(rows));
+    describe(place, words(rows));
   }
 
   draw();
-  // The canvas has its own colours: redraw when the theme changes.
-  new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
-  new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place);
+  follow(place, HEIGHT, draw, () => plot);
 }
 
 // Text alternative of the chart; the table below it has every number.

@@ -9,8 +9,7 @@ export function menu(of, ...items) {
   for (const item of there) item.className = item.matches(".portal-danger") ? "dropdown-item portal-danger" : "dropdown-item";
   return el(
     "div.dropdown.more",
-    {},
     el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "data-bs-toggle": "dropdown", "aria-expanded": "false" }, icon("ellipsis"), hidden(`More actions for ${of}`)),
-    el("ul.dropdown-menu.dropdown-menu-end", {}, there.map((item) => el("li", {}, item))),
+    el("ul.dropdown-menu.dropdown-menu-end", there.map((item) => el("li", item))),
   );
 }

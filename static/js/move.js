@@ -2,7 +2,7 @@
 
 import { call, may } from "./api.js";
 import { answered, tell } from "./dialog.js";
-import { byId, el, fill, hidden, setText } from "./dom.js";
+import { button, byId, el, fill, hidden, setText } from "./dom.js";
 import { openForm } from "./forms.js";
 import { Poller } from "./poller.js";
 import { ResourcesForm } from "./resources-form.js";
@@ -17,12 +17,7 @@ let following = null;
 // The button; null if nothing can be changed. `name` is added for screen readers.
 export function moveButton(session, name, onDone) {
   if (session.state !== "running" || !session.mine || !session.has_page) return null;
-  return el(
-    "button.btn.btn-sm.btn-outline-contrast",
-    { type: "button", onclick: () => change(session, onDone) },
-    "Change resources…",
-    hidden(name),
-  );
+  return button(["Change resources…", hidden(name)], () => change(session, onDone));
 }
 
 // Shows the progress of the session's move in `place`, and follows it. `onDone` runs once when it ends.
@@ -55,10 +50,9 @@ function show(place, session, move, again) {
       place,
       el(
         `div.alert.${live ? "alert-info" : move.state === "failed" ? "alert-warning" : "alert-secondary"}`,
-        {},
-        el("strong", {}, live ? "Resources are being changed" : move.state === "failed" ? "Resources were not changed" : "The change of resources was cancelled"),
+        el("strong", live ? "Resources are being changed" : move.state === "failed" ? "Resources were not changed" : "The change of resources was cancelled"),
         words,
-        off ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => cancelMove(session, again) }, "Cancel change") : null,
+        off ? button("Cancel change", () => cancelMove(session, again)) : null,
       ),
     );
   }

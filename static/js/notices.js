@@ -33,7 +33,7 @@ async function offerMail(place) {
     }
     box.disabled = false;
   });
-  byId("notices-more").replaceChildren(el("label.check", {}, box, " Send me mail about my sessions"));
+  byId("notices-more").replaceChildren(el("label.check", box, " Send me mail about my sessions"));
 }
 
 // -- watching -------------------------------------------------------------------------------------

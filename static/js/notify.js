@@ -3,6 +3,7 @@
 // be necessary. The Hub's pages use this too (templates/assets/notices.js).
 
 import { byId, el, setText } from "./dom.js";
+import { stored } from "./stored.js";
 
 const KEY = "portal-notices";
 const TOLD = 50; // notifications that this browser remembers, so that each is shown once across its tabs
@@ -12,22 +13,16 @@ const SAME_START = 120000;
 const can = () => typeof Notification === "function";
 const allowed = () => can() && Notification.permission === "granted";
 
-function stored() {
-  try {
-    return JSON.parse(localStorage.getItem(KEY) ?? "{}");
-  } catch {
-    return {};
-  }
-}
-const keep = (changes) => localStorage.setItem(KEY, JSON.stringify({ ...stored(), ...changes }));
+const kept = () => stored(KEY, {});
+const keep = (changes) => localStorage.setItem(KEY, JSON.stringify({ ...kept(), ...changes }));
 
 // Whether the user turned notifications on in this browser.
-export const wanted = () => stored().on === true;
+export const wanted = () => kept().on === true;
 
 // Shows a notification once across all tabs. `key` identifies it; after `age` milliseconds the same key
 // is a new one. Shown in the page and its title if the browser blocks it.
 export function tell(key, title, body, url, age = Infinity) {
-  const told = stored().told ?? [];
+  const told = kept().told ?? [];
   // Another tab may have shown it before the clock was set back.
   if (!wanted() || told.some(([other, at]) => other === key && Math.abs(Date.now() - at) < age)) return;
   keep({ told: [...told, [key, Date.now()]].slice(-TOLD) });
@@ -62,7 +57,7 @@ function inPage(text, body, url) {
   };
   document.addEventListener("visibilitychange", seen);
   byId("notices-told")?.append(
-    el("p.alert.alert-info", {}, el("strong", {}, text), ` ${body} `, url ? el("a", { href: url }, "Open") : null),
+    el("p.alert.alert-info", el("strong", text), ` ${body} `, url ? el("a", { href: url }, "Open") : null),
   );
 }
 

@@ -2,8 +2,8 @@
 
 import { call, facts } from "./api.js";
 import { TestCards } from "./curate/tests.js";
-import { ask, perform } from "./dialog.js";
-import { byId, el, fill, setText, showTrouble } from "./dom.js";
+import { confirmed, perform } from "./dialog.js";
+import { button, byId, differs, el, fill, hidden, setText, showTrouble } from "./dom.js";
 import { sends, Wrong } from "./forms.js";
 import { Poller } from "./poller.js";
 import { pill } from "./status.js";
@@ -21,36 +21,31 @@ class Entry {
     this.head = el("div");
     this.tests = el("div");
     this.cards = new TestCards(this.tests);
-    this.element = el("li.entry", { dataset: { environment: name } }, el("div", {}, this.head, this.tests));
+    this.element = el("li.entry", { dataset: { environment: name } }, el("div", this.head, this.tests));
   }
 
   show(environment) {
     const { tests, ...rest } = environment;
-    const text = JSON.stringify(rest);
-    if (text !== this.text) {
-      this.text = text;
-      this.#head(environment);
-    }
+    if (differs(this, rest)) this.#head(environment);
     this.cards.show(tests, "The test has not started yet.");
   }
 
   #head(environment) {
     const { name, title, state, path, reason } = environment;
-    const button = (label, act) =>
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: act }, label, el("span.visually-hidden", {}, ` ${title}`));
+    const of = hidden(` ${title}`);
+    const act = (label, onclick) => button([label, of.cloneNode(true)], onclick);
     fill(
       this.head,
-      el("h3", {}, el("a", { href: `${facts.prefix}catalog/environments/${name}` }, title)),
-      el("p.portal-facts", {}, pill(state, capital(STATES[state])), el("span.portal-path", {}, path)),
-      reason && state === "failed" ? el("p.why", {}, reason) : null,
+      el("h3", el("a", { href: `${facts.prefix}catalog/environments/${name}` }, title)),
+      el("p.portal-facts", pill(state, capital(STATES[state])), el("span.portal-path", path)),
+      reason && state === "failed" ? el("p.why", reason) : null,
       el(
         "div.entry-actions",
-        {},
         state === "ready"
-          ? el("a.btn.btn-sm.btn-jupyter", { href: `${facts.hub}spawn?opt-environment=${encodeURIComponent(name)}` }, "Launch", el("span.visually-hidden", {}, ` ${title}`))
+          ? el("a.btn.btn-sm.btn-jupyter", { href: `${facts.hub}spawn?opt-environment=${encodeURIComponent(name)}` }, "Launch", of)
           : null,
-        state === "testing" ? null : button("Test again", () => this.#test(environment)),
-        button("Remove…", () => this.#remove(environment)),
+        state === "testing" ? null : act("Test again", () => this.#test(environment)),
+        act("Remove…", () => this.#remove(environment)),
       ),
     );
   }
@@ -62,8 +57,7 @@ class Entry {
 
   async #remove({ name, title }) {
     const text = "It is removed from your catalog. Its files are kept, and running sessions continue.";
-    if ((await ask({ title: `Remove ${title}?`, text, action: "Remove", danger: true })) === null) return;
-    await perform(call(`own-environments/${name}`, { method: "DELETE" }), `${title} is removed.`);
+    await confirmed({ title: `Remove ${title}?`, text, action: "Remove", danger: true }, () => call(`own-environments/${name}`, { method: "DELETE" }), `${title} is removed.`);
     poller.now();
   }
 }

@@ -25,11 +25,17 @@ export class Pager {
     this.cursors = [null];
   }
 
-  // Goes one page back, when this one has become empty; returns whether there is one.
-  back() {
-    if (this.cursors.length === 1) return false;
-    this.cursors.pop();
-    return true;
+  // The page of `ask({limit, after})`, or the one before it when it has become empty.
+  /** @template T @param {(place: object) => Promise<T>} ask @returns {Promise<T>} */
+  async read(ask) {
+    /** @type {any} */
+    const page = await ask({ limit: this.limit, after: this.after });
+    if (!page.items.length && this.cursors.length > 1) {
+      this.cursors.pop();
+      return this.read(ask);
+    }
+    this.show(page);
+    return page;
   }
 
   show(page) {

@@ -2,7 +2,7 @@
 // on the node.
 
 import { call, may } from "./api.js";
-import { ask, perform } from "./dialog.js";
+import { confirmed } from "./dialog.js";
 import { el, fill, hidden } from "./dom.js";
 import { pill } from "./status.js";
 import { GPU_STATES, UNKNOWN, capital, gpuSign, memory, percent } from "./words.js";
@@ -73,8 +73,7 @@ export class Panel {
       this.place,
       el(
         "div.panel-head",
-        {},
-        el("h3", {}, gpu ? `${name} · GPU ${gpu.index}` : name),
+        el("h3", gpu ? `${name} · GPU ${gpu.index}` : name),
         this.pinned
           ? el("button.btn-close", { type: "button", "aria-label": "Close the details", dataset: { do: "close" }, onclick: () => this.close() })
           : null,
@@ -87,7 +86,7 @@ export class Panel {
 
   #hint() {
     return [
-      el("p.portal-quiet", {}, "Point at a GPU, or select it with the arrow keys, to see its job and user."),
+      el("p.portal-quiet", "Point at a GPU, or select it with the arrow keys, to see its job and user."),
       el(
         "ul.signs",
         { "aria-label": "Legend" },
@@ -96,11 +95,11 @@ export class Panel {
             "li",
             { title: text },
             el(`span.gpu.gpu-${state}`, { "aria-hidden": "true" }, gpuSign({ state, utilization: state === "busy" ? 85 : 0 })),
-            el("span", {}, el("strong", {}, capital(word)), hidden(` – ${text}`)),
+            el("span", el("strong", capital(word)), hidden(` – ${text}`)),
           ),
         ),
       ),
-      el("p.portal-quiet", {}, "Numbers are GPU utilisation in percent. A ring marks your GPUs."),
+      el("p.portal-quiet", "Numbers are GPU utilisation in percent. A ring marks your GPUs."),
     ];
   }
 
@@ -110,9 +109,8 @@ export class Panel {
     return [
       el(
         "p.panel-state",
-        {},
         el(`span.gpu.gpu-${gpu.state}${gpu.mine ? ".gpu-mine" : ""}`, { "aria-hidden": "true" }, gpuSign(gpu)),
-        el("span", {}, el("strong", {}, capital(GPU_STATES[gpu.state].word)), ` – ${GPU_STATES[gpu.state].text}`),
+        el("span", el("strong", capital(GPU_STATES[gpu.state].word)), ` – ${GPU_STATES[gpu.state].text}`),
       ),
       facts([
         ["Type", gpu.type],
@@ -132,18 +130,17 @@ export class Panel {
             ]
           : null,
       ]),
-      gpu.source === "simulated" ? el("p", {}, el("span.badge.portal-simulated", {}, "simulated readings")) : null,
-      gpu.source === "session" ? el("p.portal-quiet", {}, "Reported by the session itself.") : null,
+      gpu.source === "simulated" ? el("p", el("span.badge.portal-simulated", "simulated readings")) : null,
+      gpu.source === "session" ? el("p.portal-quiet", "Reported by the session itself.") : null,
     ];
   }
 
   #node(node, below) {
     return [
-      below ? el("h4", {}, `Node ${node.name}`) : null,
+      below ? el("h4", `Node ${node.name}`) : null,
       el(
         "p.panel-state",
-        {},
-        el("span", {}, pill(nodeState(node), capital(node.words)), node.reason ? ` ${node.reason}` : ""),
+        el("span", pill(nodeState(node), capital(node.words)), node.reason ? ` ${node.reason}` : ""),
       ),
       facts([
         below || !node.gpus ? null : ["GPUs", `${node.gpus_allocated} of ${node.gpus} ${node.gpu_types.join(", ")} held`],
@@ -166,7 +163,6 @@ export class Panel {
     return [
       el(
         "div.panel-actions",
-        {},
         node.drained ? null : button("drain", "Drain…", () => this.#drain(node.name)),
         node.drained || node.down ? button("resume", "Resume…", () => this.#resume(node.name)) : null,
       ),
@@ -175,21 +171,14 @@ export class Panel {
   }
 
   async #drain(name) {
-    const reason = await ask({
-      title: `Drain node ${name}?`,
-      text: "No new jobs start on this node. Running jobs continue to their end.",
-      action: "Drain",
-      danger: true,
-      field: { label: "Reason (visible to everyone)", required: true, maxlength: 200 },
-    });
-    if (reason === null) return;
-    await perform(call(`nodes/${encodeURIComponent(name)}/drain`, { method: "POST", body: { reason } }));
+    const field = { label: "Reason (visible to everyone)", required: true, maxlength: 200 };
+    const question = { title: `Drain node ${name}?`, text: "No new jobs start on this node. Running jobs continue to their end.", action: "Drain", danger: true, field };
+    await confirmed(question, (reason) => call(`nodes/${encodeURIComponent(name)}/drain`, { method: "POST", body: { reason } }));
   }
 
   async #resume(name) {
-    const sure = await ask({ title: `Resume node ${name}?`, text: "New jobs can start on this node again.", action: "Resume" });
-    if (sure === null) return;
-    await perform(call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} }));
+    const question = { title: `Resume node ${name}?`, text: "New jobs can start on this node again.", action: "Resume" };
+    await confirmed(question, () => call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} }));
   }
 }
 
@@ -198,14 +187,12 @@ const nodeState = (node) => (node.down ? "down" : node.drained ? "drained" : nod
 
 // A list of terms and values; rows that are null are omitted.
 export function facts(rows) {
-  return el("dl.facts", {}, rows.filter(Boolean).flatMap(([term, value]) => [el("dt", {}, term), el("dd", {}, value)]));
+  return el("dl.facts", rows.filter(Boolean).flatMap(([term, value]) => [el("dt", term), el("dd", value)]));
 }
 
 // A bar with its value in words; no bar if the value is unknown.
 export function level(value, words) {
-  if (value === null || value === undefined) return el("span.unknown", {}, words);
-  const inner = el("span.level-in");
-  if (value > 100) inner.classList.add("level-over");
-  inner.style.width = `${Math.min(100, Math.max(0, value))}%`;
-  return el("span.level-row", {}, el("span.level", { "aria-hidden": "true" }, inner), el("span", {}, words));
+  if (value === null || value === undefined) return el("span.unknown", words);
+  const inner = el(`span.level-in${value > 100 ? ".level-over" : ""}`, { style: { width: `${Math.min(100, Math.max(0, value))}%` } });
+  return el("span.level-row", el("span.level", { "aria-hidden": "true" }, inner), el("span", words));
 }

@@ -1,11 +1,8 @@
 // Plots over time with uPlot, in the theme's colours; lines differ by their dashes too.
 
+import { axisLook, color, describe, follow, library } from "./canvas.js";
 import { el, hidden } from "./dom.js";
 
-// uPlot comes from npm at installation (deploy/install.sh), and is loaded with the first plot.
-const library = () => import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
-
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const SYNC = "portal-history";
 const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000];
 const round = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
@@ -28,9 +25,7 @@ export class Plot {
     this.onChoose = onChoose;
     this.height = height;
     this.values = null;
-    // Colours are drawn on a canvas: redraw when the theme changes.
-    new MutationObserver(() => this.#draw()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
-    new ResizeObserver(() => this.#fit()).observe(place);
+    follow(place, height, () => this.#draw(), () => this.plot);
   }
 
   // `values`: arrays of equal length, times (Unix seconds) first; null is a gap.
@@ -43,24 +38,16 @@ export class Plot {
     this.data = this.stacked ? stack(values, series) : values;
     if (same) {
       this.plot.setData(this.data);
-      this.#describe();
+      describe(this.place, this.#words());
     } else {
       this.#draw();
-    }
-  }
-
-  #fit() {
-    if (this.plot && this.place.clientWidth) {
-      this.plot.setSize({ width: this.place.clientWidth, height: this.height });
     }
   }
 
   #draw() {
     if (!this.values) return;
     this.plot?.destroy();
-    const text = color("--bs-body-color");
-    const grid = color("--bs-border-color-translucent");
-    const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: `12px ${color("--portal-font")}` };
+    const axis = axisLook();
     const options = {
       width: this.place.clientWidth || 300,
       height: this.height,
@@ -100,7 +87,7 @@ export class Plot {
       },
     };
     this.plot = new this.library(options, this.data, this.place);
-    this.#describe();
+    describe(this.place, this.#words());
   }
 
   // The value at the pointer, else the last one.
@@ -118,12 +105,6 @@ export class Plot {
       this.onChoose(series);
     };
     return el("button.as-link", { type: "button", onclick }, series.label, hidden(" rows"));
-  }
-
-  #describe() {
-    const canvas = this.place.querySelector("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", this.#words());
   }
 
   // Describes the plot for screen readers.

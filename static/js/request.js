@@ -8,25 +8,22 @@ import { Pager } from "./pager.js";
 import { pill } from "./status.js";
 import { capital, clock, count } from "./words.js";
 
-const LIMIT = 10;
 const STATES = { open: "waiting for an answer", done: "done", declined: "declined" };
-const pager = new Pager(byId("requests-pager"), LIMIT, list);
+const pager = new Pager(byId("requests-pager"), 10, list);
 const form = byId("request");
 
 function entry(request) {
   const answered = request.state !== "open";
   return el(
     `li.entry${answered ? ".entry-over" : ""}`,
-    {},
     el(
       "div",
-      {},
-      request.source ? el("p.portal-path", {}, el("code", {}, request.source)) : null,
-      request.text ? el("p.entry-text", {}, request.text) : null,
-      el("p.portal-facts", {}, pill(request.state, capital(STATES[request.state])), el("span", {}, `requested ${clock(request.at)}`)),
-      request.answer ? el("p.why.entry-text", {}, `${request.answered_by}: ${request.answer}`) : null,
+      request.source ? el("p.portal-path", el("code", request.source)) : null,
+      request.text ? el("p.entry-text", request.text) : null,
+      el("p.portal-facts", pill(request.state, capital(STATES[request.state])), el("span", `requested ${clock(request.at)}`)),
+      request.answer ? el("p.why.entry-text", `${request.answered_by}: ${request.answer}`) : null,
       request.environment
-        ? el("p", {}, el("a", { href: `${facts.prefix}catalog/${request.environment}` }, `View ${request.environment}`))
+        ? el("p", el("a", { href: `${facts.prefix}catalog/${request.environment}` }, `View ${request.environment}`))
         : null,
     ),
   );
@@ -35,10 +32,9 @@ function entry(request) {
 async function list() {
   const place = byId("requests");
   try {
-    const page = await call("environment-requests", { query: { mine: "true", limit: LIMIT, after: pager.after } });
-    pager.show(page);
+    const page = await pager.read((place) => call("environment-requests", { query: { mine: "true", ...place } }));
     setText(byId("requests-count"), page.total ? count(page.total, "request") : "");
-    fill(place, page.items.length ? el("ul.entries", {}, page.items.map(entry)) : empty("You have no requests yet."));
+    fill(place, page.items.length ? el("ul.entries", page.items.map(entry)) : empty("You have no requests yet."));
     fill(byId("troubles"));
   } catch (error) {
     if (!loginEnded(error)) fill(byId("troubles"), trouble(error.message));

@@ -1,7 +1,7 @@
 // Details of one session. The page is updated until the session ends.
 
 import { call, facts as site, now } from "./api.js";
-import { byId, el, fill, setText, showTrouble } from "./dom.js";
+import { byId, el, fill, repaint, setText, showTrouble } from "./dom.js";
 import { extend } from "./extend.js";
 import { idleWords } from "./idle.js";
 import { follow } from "./move.js";
@@ -37,31 +37,28 @@ async function load() {
 }
 
 function show(session) {
-  const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   document.title = document.title.replace(/^[^–]*/, `${titleOf(session)} `);
   main.removeAttribute("aria-busy");
   const bad = session.ending && !["completed", "finished", "stopped", "walltime", "cancelled", "moved", "idle", "unknown"].includes(session.ending.code);
-  fill(
+  repaint(main, () => fill(
     main,
     el(
       "div.page-title",
-      {},
-      el("h1", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
+      el("h1", titleOf(session), session.server ? el("span.portal-quiet", ` ${session.server}`) : null),
       actions(session, () => poller.in(1000), { detail: false }),
     ),
-    el("p.portal-facts.session-state", {}, state(session), isLiving(session) ? el("span", {}, times(session, now())) : null, session.mine ? null : el("span", {}, `user ${session.user}`)),
+    el("p.portal-facts.session-state", state(session), isLiving(session) ? el("span", times(session, now())) : null, session.mine ? null : el("span", `user ${session.user}`)),
     session.ending
-      ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, {}, session.ending.words)
+      ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, session.ending.words)
       : null,
     idleWords(session, ` ${titleOf(session)}`, () => poller.now()),
     suggestion(session),
     el(
       "div.session-parts",
-      {},
       el(
         "section",
         { "aria-label": "Details" },
-        el("h2", {}, "Details"),
+        el("h2", "Details"),
         factList([
           ["Environment", titleOf(session)],
           ["Resources", resources(session)],
@@ -75,11 +72,10 @@ function show(session) {
           session.exit_code !== null ? ["Exit code", String(session.exit_code)] : null,
         ]),
       ),
-      el("section", { "aria-label": "Resource usage" }, el("h2", {}, "Resource usage"), efficiency(session)),
+      el("section", { "aria-label": "Resource usage" }, el("h2", "Resource usage"), efficiency(session)),
     ),
-    el("section.session-times", { "aria-label": "Timeline" }, el("h2", {}, "Timeline"), timeline(session), startup(session)),
-  );
-  if (focused) [...main.querySelectorAll("a, button")].find((item) => item.textContent === focused)?.focus();
+    el("section.session-times", { "aria-label": "Timeline" }, el("h2", "Timeline"), timeline(session), startup(session)),
+  ));
 }
 
 // The use over time: once, and then once a minute while it runs.

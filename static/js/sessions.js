@@ -3,9 +3,9 @@
 
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
 import { openOnClick } from "./course/open.js";
-import { ask, perform } from "./dialog.js";
-import { byId, el, empty, hidden, icon, later, setText, showTrouble } from "./dom.js";
-import { followForm, keepInAddress } from "./filters.js";
+import { confirmed } from "./dialog.js";
+import { DANGER, button, byId, el, empty, hidden, icon, setText, showTrouble } from "./dom.js";
+import { followForm } from "./filters.js";
 import { idleWords } from "./idle.js";
 import { offer } from "./notify.js";
 import { Pager } from "./pager.js";
@@ -13,37 +13,24 @@ import { Poller } from "./poller.js";
 import { actions, details, efficiency, isLiving, link, ran, sessionFacts, state, suggestion, times, titleOf } from "./sessionview.js";
 import { clock, count } from "./words.js";
 
-const LIMIT = 20;
 const MOST = 100;
 const EVERY = 10000;
 const NAMES_EVERY = 60000;
 // What "Show" means for the API.
 const HAS_PAGE = { "": "true", jobs: "false", all: "" };
-const pager = new Pager(byId("ended-pager"), LIMIT, () => ended());
+const pager = new Pager(byId("ended-pager"), 20, () => ended());
 const poller = new Poller({ every: EVERY, ask: refresh, onTrouble: showTrouble });
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  ended(true);
-});
+const values = followForm(byId("filters"), () => ended(true));
 let living = null; // ids of the live sessions, joined; null: not loaded yet
 
 // The user whose sessions are shown, for viewers who may see other users' sessions.
-const asked = new URLSearchParams(window.location.search);
-const whose = { user: asked.get("user") ?? "", all: asked.get("all") ?? "" };
-const form = byId("whose");
-if (form) {
-  form.elements.user.value = whose.user;
-  form.elements.all.checked = Boolean(whose.all);
-  const take = () => {
-    whose.user = form.elements.user.value.trim();
-    whose.all = form.elements.all.checked ? "true" : "";
-    keepInAddress(whose);
-    title();
-    poller.now();
-    ended(true);
-  };
-  form.addEventListener("input", later(take, 400));
-  form.addEventListener("submit", (event) => event.preventDefault());
+/** @type {any} */
+const whose = byId("whose") ? followForm(byId("whose"), shown) : {};
+
+function shown() {
+  title();
+  poller.now();
+  ended(true);
 }
 
 function title() {
@@ -62,25 +49,24 @@ function courseTitle(session) {
 }
 
 // The name of a session's server, beside its title.
-const named = (session) => (session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null);
+const named = (session) => (session.server ? el("span.portal-quiet", ` ${session.server}`) : null);
 
 function card(session) {
   const taken = now();
-  const when = el("span", {}, times(session, taken));
+  const when = el("span", times(session, taken));
   const title = courseTitle(session) ?? titleOf(session);
   const made = el(
     "li.entry.entry-session.entry-living",
     { dataset: { session: session.id } },
     el(
       "div",
-      {},
-      el("h3", {}, link(session, title), named(session)),
-      el("p.portal-facts", {}, state(session), when, sessionFacts(session)),
+      el("h3", link(session, title), named(session)),
+      el("p.portal-facts", state(session), when, sessionFacts(session)),
       idleWords(session, ` ${title}`, () => poller.now()),
       suggestion(session),
       actions(session, () => poller.in(1000), { title }),
     ),
-    session.started_at ? el("div.entry-side", {}, efficiency(session)) : null,
+    session.started_at ? el("div.entry-side", efficiency(session)) : null,
   );
   made.tick = () => setText(when, times(session, taken));
   return made;
@@ -94,14 +80,12 @@ function row(session) {
     { dataset: { session: session.id } },
     el(
       "details",
-      {},
       el(
         "summary",
-        {},
-        el("span.row-name", {}, icon("chevron-right"), el("strong", {}, titleOf(session)), named(session)),
-        el("span.portal-quiet", {}, living ? times(session, now()) : clock(session.ended_at)),
-        living ? null : el("span.portal-quiet", {}, ran(session)),
-        el("span.row-why", {}, state(session), session.ending ? el("span.row-words", {}, session.ending.words) : null),
+        el("span.row-name", icon("chevron-right"), el("strong", titleOf(session)), named(session)),
+        el("span.portal-quiet", living ? times(session, now()) : clock(session.ended_at)),
+        living ? null : el("span.portal-quiet", ran(session)),
+        el("span.row-why", state(session), session.ending ? el("span.row-words", session.ending.words) : null),
       ),
       details(session),
     ),
@@ -116,7 +100,7 @@ function list(place, items, make, otherwise) {
   const what = focused?.textContent;
   const open = new Set([...place.querySelectorAll("details[open]")].map((opened) => opened.parentElement.dataset.session));
   place.replaceChildren(
-    items.length ? el(`ul.entries${make === row ? ".entries-dense" : ""}`, {}, items.map(make)) : empty(otherwise),
+    items.length ? el(`ul.entries${make === row ? ".entries-dense" : ""}`, items.map(make)) : empty(otherwise),
   );
   place.removeAttribute("aria-busy");
   for (const id of open) place.querySelector(`[data-session="${CSS.escape(id)}"] > details`)?.setAttribute("open", "");
@@ -178,7 +162,7 @@ function own(sessions) {
 // Named sessions that are not running.
 async function servers() {
   const { items } = await call("servers");
-  byId("named-list").replaceChildren(el("ul.entries", {}, items.map(namedRow)));
+  byId("named-list").replaceChildren(el("ul.entries", items.map(namedRow)));
 }
 
 function namedRow({ name, title: words }) {
@@ -186,20 +170,18 @@ function namedRow({ name, title: words }) {
   return el(
     "li.entry",
     { dataset: { server: name } },
-    el("div", {}, el("h3", {}, words)),
+    el("div", el("h3", words)),
     el(
       "div.entry-actions",
-      {},
       el("a.btn.btn-sm.btn-jupyter", { href: start }, "Start", hidden(` ${words}`)),
-      el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => remove(name, words) }, "Remove", hidden(` ${words}`)),
+      button(["Remove", hidden(` ${words}`)], () => remove(name, words), DANGER),
     ),
   );
 }
 
 async function remove(name, words) {
-  const sure = await ask({ title: `Remove “${words}”?`, text: "Its files and ended sessions are kept.", action: "Remove", danger: true });
-  if (sure === null) return;
-  await perform(call(`servers/${encodeURIComponent(name)}`, { method: "DELETE" }));
+  const question = { title: `Remove “${words}”?`, text: "Its files and ended sessions are kept.", action: "Remove", danger: true };
+  await confirmed(question, () => call(`servers/${encodeURIComponent(name)}`, { method: "DELETE" }));
   namesPoller?.now();
 }
 
@@ -208,9 +190,7 @@ async function ended(first = false) {
   const query = { ...whose, text: values.text, has_page: HAS_PAGE[values.kind] };
   byId("sessions-csv").href = apiUrl("sessions.csv", query);
   try {
-    const page = await call("sessions", { query: { ...query, ended: "true", limit: LIMIT, after: pager.after } });
-    if (!page.items.length && pager.back()) return ended();
-    pager.show(page);
+    const page = await pager.read((place) => call("sessions", { query: { ...query, ended: "true", ...place } }));
     setText(byId("ended-count"), page.total ? count(page.total, "session") : "");
     list(byId("ended"), page.items, row, values.text ? "No ended sessions match." : "There are no ended sessions yet.");
   } catch (error) {

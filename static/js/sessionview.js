@@ -1,7 +1,7 @@
 // A session as a card and in detail: its state, why it ended, its resource usage.
 
 import { call, facts, may, now } from "./api.js";
-import { ask, perform, readBy, tell } from "./dialog.js";
+import { ask, confirmed, readBy, tell } from "./dialog.js";
 import { announce, el, hidden, icon } from "./dom.js";
 import { extendButton } from "./extend.js";
 import { menu } from "./menu.js";
@@ -66,7 +66,7 @@ export function times(session, since) {
 // Resource usage: bars with numbers and words, or "not measured".
 export function efficiency(session) {
   const e = session.efficiency;
-  const not = () => el("span.unknown", {}, "not measured");
+  const not = () => el("span.unknown", "not measured");
   const rows = [];
   if (e.gpus) {
     let words = not();
@@ -75,13 +75,12 @@ export function efficiency(session) {
       const partly = e.gpu_measured_share !== null && e.gpu_measured_share < 0.95;
       words = el(
         "span",
-        {},
         level(100 * e.gpu_busy_share, used),
-        partly ? el("span.portal-quiet", {}, ` ${share(e.gpu_measured_share)} of that time was measured. `) : null,
+        partly ? el("span.portal-quiet", ` ${share(e.gpu_measured_share)} of that time was measured. `) : null,
         source(e.gpu_source),
       );
     } else if (e.gpu_hours_held !== null) {
-      words = el("span", {}, `${gpuTime(null, e.gpu_hours_held)} held, use `, not());
+      words = el("span", `${gpuTime(null, e.gpu_hours_held)} held, use `, not());
     }
     rows.push(["GPUs", words]);
   }
@@ -91,7 +90,6 @@ export function efficiency(session) {
       ? not()
       : el(
           "span",
-          {},
           level(
             e.memory_asked ? (100 * e.memory_peak) / e.memory_asked : null,
             e.memory_asked ? `peak ${memory(e.memory_peak)} of ${memory(e.memory_asked)}` : `peak ${memory(e.memory_peak)}`,
@@ -112,8 +110,8 @@ export function efficiency(session) {
 }
 
 function source(name) {
-  if (name === "simulated") return el("span.badge.portal-simulated", {}, "simulated");
-  if (name === "session") return el("span.portal-quiet", {}, "as reported by the session");
+  if (name === "simulated") return el("span.badge.portal-simulated", "simulated");
+  if (name === "session") return el("span.portal-quiet", "as reported by the session");
   return null;
 }
 
@@ -122,9 +120,8 @@ export function suggestion(session) {
   if (!session.suggestion) return null;
   return el(
     "div.suggestion",
-    {},
     icon("lightbulb"),
-    el("ul", { "aria-label": "Suggestions for the next session" }, session.suggestion.words.map((words) => el("li", {}, words))),
+    el("ul", { "aria-label": "Suggestions for the next session" }, session.suggestion.words.map((words) => el("li", words))),
   );
 }
 
@@ -133,20 +130,19 @@ export const link = (session, words) => el("a", { href: `${facts.prefix}sessions
 
 // What a session has and where it runs.
 export const sessionFacts = (session) => [
-  session.user === facts.user ? null : el("span", {}, session.user),
-  el("span", {}, resources(session)),
-  session.nodes.length ? el("span", {}, place(session)) : null,
-  session.job_id ? el("span", {}, `job ${session.job_id}`) : null,
-  session.in_space ? el("span", {}, session.in_space) : null,
+  session.user === facts.user ? null : el("span", session.user),
+  el("span", resources(session)),
+  session.nodes.length ? el("span", place(session)) : null,
+  session.job_id ? el("span", `job ${session.job_id}`) : null,
+  session.in_space ? el("span", session.in_space) : null,
 ];
 
 // What opens below the line of a session.
 export const details = (session) =>
   el(
     "div.row-details",
-    {},
-    el("div", {}, el("p.portal-facts", {}, sessionFacts(session)), suggestion(session)),
-    session.started_at ? el("div.entry-side", {}, efficiency(session)) : null,
+    el("div", el("p.portal-facts", sessionFacts(session)), suggestion(session)),
+    session.started_at ? el("div.entry-side", efficiency(session)) : null,
   );
 
 // The session's actions: the main one, in this `look`, the extension, and all others in "⋯". `onDone` is called
@@ -166,7 +162,6 @@ export function actions(session, onDone, { detail = true, title = titleOf(sessio
   ].filter(Boolean);
   return el(
     "div.entry-actions",
-    {},
     main,
     extendButton(session, name, onDone),
     menu(
@@ -187,16 +182,15 @@ export function actions(session, onDone, { detail = true, title = titleOf(sessio
 
 export async function stop(session, onDone) {
   const runs = session.state === "running";
-  const reason = await ask({
+  const question = {
     title: runs ? "Stop this session?" : "Cancel this session?",
     text: `${session.mine ? "" : `Owner: ${session.user}. `}${titleOf(session)}${session.job_id ? `, job ${session.job_id}` : ""}. ${runs ? "Saved files are kept; data in memory is lost." : "The job leaves the queue."}`,
     action: runs ? "Stop" : "Cancel session",
     danger: true,
     keep: runs ? "Keep running" : "Keep waiting",
     field: session.mine ? null : readBy(session.user),
-  });
-  if (reason === null) return;
-  await perform(call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: { reason } }));
+  };
+  await confirmed(question, (reason) => call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: { reason } }));
   onDone();
 }
 
@@ -248,19 +242,14 @@ export function timeline(session) {
     ["started", "starting", session.started_at, session.ready_at ?? end],
     ["ran", "running", session.ready_at, end],
   ].filter(([, , from, to]) => from !== null && to !== null && to >= from);
-  const bar = el("div.timeline-bar", { "aria-hidden": "true" });
-  const signs = el("ul.column-signs", { "aria-hidden": "true" });
-  for (const [name, words, from, to] of steps) {
-    const part = el(`span.timeline-${name}`);
-    part.style.flexGrow = Math.max(to - from, (end - session.submitted_at) / 100);
-    bar.append(part);
-    signs.append(el("li", {}, el(`span.column-sign.timeline-${name}`), ` ${words} ${duration(to - from)}`));
-  }
+  const least = (end - session.submitted_at) / 100; // so that each can be seen
+  const bar = steps.map(([name, , from, to]) => el(`span.timeline-${name}`, { style: { flexGrow: Math.max(to - from, least) } }));
+  const signs = steps.map(([name, words, from, to]) => el("li", el(`span.column-sign.timeline-${name}`), ` ${words} ${duration(to - from)}`));
   const rows = [
     ["Submitted", exactly(session.submitted_at)],
     session.started_at ? ["Job started", `${exactly(session.started_at)}, after ${duration(session.started_at - session.submitted_at)} of waiting`] : null,
     session.ready_at ? ["Server ready", `${exactly(session.ready_at)}, ${duration(session.ready_at - (session.started_at ?? session.submitted_at))} later`] : null,
     session.ended_at ? ["Ended", `${exactly(session.ended_at)}${session.started_at ? `, ${duration(session.ended_at - session.started_at)} after the job started` : ""}`] : null,
   ];
-  return el("div.timeline", {}, bar, signs, factList(rows));
+  return el("div.timeline", el("div.timeline-bar", { "aria-hidden": "true" }, bar), el("ul.column-signs", { "aria-hidden": "true" }, signs), factList(rows));
 }

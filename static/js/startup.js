@@ -13,17 +13,14 @@ export function startup(session) {
   const whole = steps.reduce((sum, step) => sum + (step.name === "queue" ? 0 : step.seconds), 0);
   let before = 0;
   const rows = steps.map((step) => {
-    const bar = step.name === "queue" ? null : el("span.startup-bar");
-    if (bar) {
-      bar.style.marginLeft = `${(100 * before) / whole}%`;
-      bar.style.width = `${(100 * step.seconds) / whole}%`;
-      before += step.seconds;
-    }
+    const style = { marginLeft: `${(100 * before) / whole}%`, width: `${(100 * step.seconds) / whole}%` };
+    const bar = step.name === "queue" ? null : el("span.startup-bar", { style });
+    if (bar) before += step.seconds;
     return el(
       "tr",
       { dataset: { step: step.name } },
       el("th", { scope: "row" }, step.title),
-      el("td.startup-time", {}, seconds(step.seconds)),
+      el("td.startup-time", seconds(step.seconds)),
       el("td.startup-place", { "aria-hidden": "true" }, bar),
     );
   });
@@ -31,9 +28,8 @@ export function startup(session) {
   const words = ready === null ? "Startup" : `Startup: ready ${seconds(ready)} after launch`;
   return el(
     "table.startup",
-    {},
-    el("caption", {}, words),
-    el("thead.visually-hidden", {}, el("tr", {}, el("th", { scope: "col" }, "Step"), el("th", { scope: "col" }, "Time"), el("td"))),
-    el("tbody", {}, rows),
+    el("caption", words),
+    el("thead.visually-hidden", el("tr", el("th", { scope: "col" }, "Step"), el("th", { scope: "col" }, "Time"), el("td"))),
+    el("tbody", rows),
   );
 }

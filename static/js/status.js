@@ -6,5 +6,5 @@ import { el, icon } from "./dom.js";
 // A pill that says `words`, by default the state itself.
 export function pill(state, words = state) {
   const [look, sign] = facts.states[state] ?? facts.states.unknown;
-  return el(`span.state.state-${look}`, {}, icon(sign), " ", words);
+  return el(`span.state.state-${look}`, icon(sign), " ", words);
 }

@@ -98,3 +98,12 @@ export class Table {
     });
   }
 }
+
+// A table of rows whose first cells name them; numbers stand to the right. `head`: the words of its columns.
+export const rowsTable = (props, head, rows) =>
+  el(
+    "table.list",
+    props,
+    el("thead", el("tr", head.map((words) => (words === "" ? el("td") : el("th", { scope: "col" }, words))))),
+    el("tbody", rows.map(([name, ...cells]) => el("tr", el("th", { scope: "row" }, name), cells.map((cell) => el("td", cell))))),
+  );

@@ -7,14 +7,10 @@ import { Pager } from "./pager.js";
 import { Table } from "./table.js";
 import { count, duration, hours, share } from "./words.js";
 
-const LIMIT = 50;
 const NONE = { "": "none", environment: "no portal environment", group: "no known group", course: "no course" };
 const LENGTH = { week: 7, month: 30.44 }; // days
-const pager = new Pager(byId("list-pager"), LIMIT, load);
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  load(true);
-});
+const pager = new Pager(byId("list-pager"), 50, load);
+const values = followForm(byId("filters"), () => load(true));
 let most = 1;
 let drawn = () => {};
 new ResizeObserver(() => drawn()).observe(byId("list"));
@@ -23,7 +19,7 @@ const table = new Table(byId("list"), {
   ...sortInAddress("-period", () => load(true)),
   columns: [
     { head: "Period", sort: "period", cell: (row) => periodWords(row.period) },
-    { head: "Name", sort: "key", cell: (row) => row.key || el("span.unknown", {}, NONE[values.by || "environment"] ?? NONE[""]) },
+    { head: "Name", sort: "key", cell: (row) => row.key || el("span.unknown", NONE[values.by || "environment"] ?? NONE[""]) },
     { head: "Jobs", sort: "jobs", number: true, cell: (row) => row.jobs.toLocaleString("en") },
     { head: "Held", sort: "held_hours", number: true, cell: (row) => hours(row.held_hours) },
     { head: "Used", sort: "used_hours", number: true, cell: (row) => measured(row.used_hours) },
@@ -33,7 +29,7 @@ const table = new Table(byId("list"), {
   ],
 });
 
-const measured = (value) => (value === null ? el("span.unknown", {}, "not measured") : hours(value));
+const measured = (value) => (value === null ? el("span.unknown", "not measured") : hours(value));
 
 // "2026-W47" is a week of ISO 8601, "2026-11" a month.
 function periodWords(period) {
@@ -51,15 +47,14 @@ function parts(row) {
 }
 
 function bar(row) {
-  const made = el("span.usage-bar", { "aria-hidden": "true" });
-  for (const [name, value] of Object.entries(parts(row))) {
-    if (value <= 0) continue;
-    const piece = el(`span.column-${name}`);
-    piece.style.width = `${(100 * value) / most}%`;
-    made.append(piece);
-  }
-  return made;
+  return el("span.usage-bar", { "aria-hidden": "true" }, pieces("span", parts(row), "width", most));
 }
+
+// The parts of a bar that is as long as `whole`, each with its share.
+const pieces = (tag, given, side, whole) =>
+  Object.entries(given)
+    .filter(([, value]) => value > 0)
+    .map(([name, value]) => el(`${tag}.column-${name}`, { style: { [side]: `${(100 * value) / whole}%` } }));
 
 async function load(first = false) {
   if (first) pager.first();
@@ -71,13 +66,12 @@ async function load(first = false) {
   byId("list-csv").href = apiUrl(`${path}.csv`, whole);
   try {
     const [page, all] = await Promise.all([
-      call(path, { query: { ...whole, limit: LIMIT, after: pager.after } }),
+      pager.read((place) => call(path, { query: { ...whole, ...place } })),
       // Totals: by course each job counts once, and there are few courses.
       call(path, { query: { ...query, text: "", by: values.by && "course", limit: 500 } }),
     ]);
     byId("troubles").replaceChildren();
     most = Math.max(...page.items.map((row) => row.held_hours), 0.001);
-    pager.show(page);
     setText(byId("list-count"), count(page.total, "row"));
     table.show(page.items, values.text ? "No usage matches this search." : "No jobs held GPUs in this period.");
     byId("simulated").hidden = !page.simulated;
@@ -123,19 +117,12 @@ function chart(rows, period, start) {
   byId("chart").replaceChildren(
     ...periods.map((sum, at) => {
       const named = (periods.length - 1 - at) % every === 0;
-      const stack = el("div.column-stack");
-      for (const [name, value] of Object.entries(parts(sum))) {
-        if (value <= 0) continue;
-        const piece = el(`div.column-${name}`);
-        piece.style.height = `${(100 * value) / top}%`;
-        stack.append(piece);
-      }
       return el(
         "div.column",
         { title: `${periodWords(sum.period)}: ${hours(sum.held_hours)} GPU-hours held` },
-        el("span.column-number", {}, named && sum.held_hours ? hours(sum.held_hours) : ""),
-        stack,
-        el("span.column-name", {}, named && periodWords(sum.period).replace(/, \d+$/, "").replace("Week ", "W ")),
+        el("span.column-number", named && sum.held_hours ? hours(sum.held_hours) : ""),
+        el("div.column-stack", pieces("div", parts(sum), "height", top)),
+        el("span.column-name", named && periodWords(sum.period).replace(/, \d+$/, "").replace("Week ", "W ")),
       );
     }),
   );
@@ -153,7 +140,7 @@ const SOURCES = {
 };
 
 function lateness(row) {
-  if (row.median === null) return el("span.unknown", {}, "no estimate");
+  if (row.median === null) return el("span.unknown", "no estimate");
   if (Math.abs(row.median) < 1) return "as estimated";
   return `${duration(Math.abs(row.median))} ${row.median > 0 ? "later" : "earlier"}`;
 }
@@ -162,7 +149,7 @@ async function loadEstimates() {
   const errors = new Table(byId("estimates"), {
     label: "estimates-title",
     columns: [
-      { head: "Partition", cell: (row) => row.partition || el("span.unknown", {}, "Slurm’s choice") },
+      { head: "Partition", cell: (row) => row.partition || el("span.unknown", "Slurm’s choice") },
       { head: "Source", cell: (row) => SOURCES[row.basis] ?? row.basis },
       { head: "Sessions", number: true, cell: (row) => row.sessions.toLocaleString("en") },
       { head: "Median", number: true, cell: lateness },

@@ -21,7 +21,7 @@ export async function showUse(place, path) {
   const { parts } = await call(/** @type {`jobs/${string}/use`} */ (`${path}/use`));
   const shown = PLOTS.filter(([name]) => parts.some((part) => part[name].some((value) => value !== null)));
   if (!shown.length) {
-    fill(place, el("p.portal-quiet", {}, "No use was measured. The portal measures running jobs once a minute."));
+    fill(place, el("p.portal-quiet", "No use was measured. The portal measures running jobs once a minute."));
     return;
   }
   const sources = parts.flatMap((part) => part.sources.split(","));
@@ -30,16 +30,15 @@ export async function showUse(place, path) {
   const plots = shown.map(([name, given]) => {
     const chart = el("div.plot.plot-use");
     const plot = new Plot(chart, { ...given, height: 130, onZoom: () => {} });
-    return { figure: el("figure", {}, el("figcaption", {}, given.title), chart), show: () => plot.show(together(parts, name), range) };
+    return { figure: el("figure", el("figcaption", given.title), chart), show: () => plot.show(together(parts, name), range) };
   });
   fill(
     place,
-    el("div.plots.plots-use", {}, plots.map(({ figure }) => figure)),
+    el("div.plots.plots-use", plots.map(({ figure }) => figure)),
     el(
       "p.portal-quiet",
-      {},
       `Measured until ${clock(last.last_at)}. `,
-      sources.includes("simulated") ? el("span.badge.portal-simulated", {}, "simulated readings") : null,
+      sources.includes("simulated") ? el("span.badge.portal-simulated", "simulated readings") : null,
     ),
   );
   await Promise.all(plots.map(({ show }) => show()));

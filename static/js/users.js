@@ -1,24 +1,23 @@
 // Users that the Hub knows, page by page, with what an admin can do about them.
 
 import { apiUrl, call, facts, loginEnded } from "./api.js";
-import { answered, ask, perform } from "./dialog.js";
-import { byId, el, hidden, setText, showTrouble } from "./dom.js";
+import { answered, ask, confirmed } from "./dialog.js";
+import { DANGER, button, byId, el, hidden, setText, showTrouble } from "./dom.js";
 import { followForm, sortInAddress } from "./filters.js";
 import { Pager } from "./pager.js";
 import { openOther, stop, titleOf } from "./sessionview.js";
 import { Table } from "./table.js";
 import { capital, clock, count, day, exactly } from "./words.js";
 
-const LIMIT = 50;
 const USUAL = "user"; // the role that all users have
 const list = byId("list");
-const pager = new Pager(byId("list-pager"), LIMIT, load);
+const pager = new Pager(byId("list-pager"), 50, load);
 const table = new Table(list, {
   label: "list-title",
   key: (user) => user.name,
   ...sortInAddress("name", () => load(true)),
   columns: [
-    { head: "Name", sort: "name", cell: (user) => el("strong", {}, user.name) },
+    { head: "Name", sort: "name", cell: (user) => el("strong", user.name) },
     { head: "Groups", wide: true, cell: (user) => user.groups.join(", ") || "–" },
     { head: "Roles", wide: true, cell: (user) => user.roles.filter((role) => role !== USUAL).join(", ") || "–" },
     { head: "Last seen", sort: "last_activity", cell: (user) => time(user.seen_at, clock) },
@@ -28,10 +27,7 @@ const table = new Table(list, {
   ],
 });
 let may = []; // what the Hub lets this admin change
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  load(true);
-});
+const values = followForm(byId("filters"), () => load(true));
 
 const time = (at, words) => (at ? el("span.nowrap", { title: exactly(at) }, words(at)) : "never");
 const address = /** @type {(user: any) => `users/${string}`} */ (user) => `users/${encodeURIComponent(user.name)}`;
@@ -43,21 +39,14 @@ function sessions(user) {
 }
 
 function actions(user) {
-  const button = (words, act, danger = false) =>
-    el(
-      `button.btn.btn-sm.${danger ? "btn-outline-danger.portal-danger" : "btn-outline-contrast"}`,
-      { type: "button", onclick: () => act(user) },
-      words,
-      hidden(` ${user.name}`),
-    );
+  const does = (words, act, look = undefined) => button([words, hidden(` ${user.name}`)], () => act(user), look);
   const other = user.name !== facts.user;
   return el(
     "div.entry-actions",
-    {},
-    user.sessions && list.dataset.adminAccess && other ? button("Open session…", open) : null,
-    user.sessions ? button("Stop session…", end) : null,
-    other && may.includes("admin:users") ? button(user.admin ? "Remove admin…" : "Make admin…", change) : null,
-    other && may.includes("delete:users") ? button("Delete…", remove, true) : null,
+    user.sessions && list.dataset.adminAccess && other ? does("Open session…", open) : null,
+    user.sessions ? does("Stop session…", end) : null,
+    other && may.includes("admin:users") ? does(user.admin ? "Remove admin…" : "Make admin…", change) : null,
+    other && may.includes("delete:users") ? does("Delete…", remove, DANGER) : null,
   );
 }
 
@@ -90,28 +79,26 @@ async function open(user) {
 
 async function change(user) {
   const admin = !user.admin;
-  const sure = await ask({
+  const question = {
     title: admin ? `Make ${user.name} an admin?` : `Remove ${user.name} from the admins?`,
     text: admin
       ? "An admin of the Hub can see and change everything of every user. The site’s login may decide again at the next sign-in."
       : "Admins that the site’s configuration or directory names are admins again at their next sign-in.",
     action: admin ? "Make admin" : "Remove admin",
     danger: true,
-  });
-  if (sure === null) return;
-  await perform(call(address(user), { method: "PATCH", body: { admin } }));
+  };
+  await confirmed(question, () => call(address(user), { method: "PATCH", body: { admin } }));
   load();
 }
 
 async function remove(user) {
-  const sure = await ask({
+  const question = {
     title: `Delete ${user.name}?`,
     text: "The portal forgets this user: tokens end, and schedules of runs pause. The account, files and ended sessions stay. A user who may still sign in can come back.",
     action: "Delete user",
     danger: true,
-  });
-  if (sure === null) return;
-  await perform(call(address(user), { method: "DELETE" }));
+  };
+  await confirmed(question, () => call(address(user), { method: "DELETE" }));
   load();
 }
 
@@ -121,10 +108,8 @@ async function load(first = false) {
   const query = { ...rest, ...(show ? { [show]: "true" } : {}), sort: table.sort };
   byId("list-csv").href = apiUrl("users.csv", query);
   try {
-    const page = await call("users", { query: { ...query, limit: LIMIT, after: pager.after } });
-    if (!page.items.length && pager.back()) return load();
+    const page = await pager.read((place) => call("users", { query: { ...query, ...place } }));
     may = page.may;
-    pager.show(page);
     setText(byId("list-count"), capital(count(page.total, "user")));
     table.show(page.items, "No users match these filters.");
     showTrouble(null);

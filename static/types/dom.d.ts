@@ -9,6 +9,7 @@ interface Element {
 interface Window {
   portalFinder: any;
   Plot: any;
+  d3: any;
   define: any;
 }
 interface MapConstructor {

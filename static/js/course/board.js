@@ -2,7 +2,7 @@
 
 import { call, facts, now } from "../api.js";
 import { perform } from "../dialog.js";
-import { announce, byId, el, fill, later, setText } from "../dom.js";
+import { announce, button, byId, el, fill, later, presses, setText } from "../dom.js";
 import { keepInAddress } from "../filters.js";
 import { Poller } from "../poller.js";
 import { count, duration } from "../words.js";
@@ -74,10 +74,7 @@ function draw() {
     const name = place.dataset.count;
     setText(place, String(name === "hand" ? (board.hands ?? 0) : name ? (board.counts?.[name] ?? 0) : tiles.length));
   }
-  everyone.chosen([...chosen].sort(), () => {
-    chosen.clear();
-    draw();
-  });
+  selected();
   person.follow(tiles);
 }
 
@@ -89,6 +86,10 @@ function choose(name, on) {
   else chosen.delete(name);
   const there = shown.get(name);
   if (there) there.text = ""; // redraw it the next time
+  selected();
+}
+
+function selected() {
   everyone.chosen([...chosen].sort(), () => {
     chosen.clear();
     draw();
@@ -125,16 +126,14 @@ async function refresh() {
   fresh("live");
 }
 
-for (const button of byId("which").querySelectorAll("button")) {
-  button.addEventListener("click", () => turn({ which: button.dataset.which }));
-}
+const press = presses(byId("which"), "which", (which) => turn({ which }));
 byId("find").addEventListener("input", later(() => turn({ text: byId("find").value.trim() }), 150));
 byId("sort").addEventListener("change", () => turn({ sort: byId("sort").value }));
 
 function turn(changes = {}) {
   Object.assign(view, changes);
   if (!WHICH.includes(view.which)) view.which = "";
-  for (const button of byId("which").querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.which === view.which));
+  press(view.which);
   keepInAddress(view);
   draw();
   if (changes.which !== undefined || changes.text !== undefined) announce(`${count(byId("tiles").children.length, "student")} shown.`);
@@ -153,19 +152,11 @@ async function messages() {
       live.map((message) =>
         el(
           "li.entry",
-          {},
-          el("div", {}, el("p.entry-text", {}, message.text), el("p.portal-facts", {}, el("span", {}, message.by), el("span", {}, "until ", when(message.ends_at)))),
-          el(
-            "button.btn.btn-sm.btn-outline-contrast",
-            {
-              type: "button",
-              onclick: async () => {
-                await perform(call(at(course.course, "messages", String(message.id)), { method: "DELETE" }), "Message withdrawn.");
-                said.now();
-              },
-            },
-            "Withdraw",
-          ),
+          el("div", el("p.entry-text", message.text), el("p.portal-facts", el("span", message.by), el("span", "until ", when(message.ends_at)))),
+          button("Withdraw", async () => {
+            await perform(call(at(course.course, "messages", String(message.id)), { method: "DELETE" }), "Message withdrawn.");
+            said.now();
+          }),
         ),
       ),
     );

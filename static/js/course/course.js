@@ -2,11 +2,11 @@
 
 import { call, loginEnded } from "../api.js";
 import { ask, tell } from "../dialog.js";
-import { byId, el, fill, trouble } from "../dom.js";
+import { byId, trouble } from "../dom.js";
 import { Files } from "./files.js";
 import { meetings } from "./meetings.js";
 import { People } from "./people.js";
-import { showReadiness } from "./readiness.js";
+import { loadReadiness } from "./readiness.js";
 import { showRoom } from "./room.js";
 import { Starting } from "./starting.js";
 import { pastStarts } from "./starts.js";
@@ -41,20 +41,10 @@ function overview() {
   byId("starts").hidden = !facts.running;
   byId("start-all").addEventListener("click", () => starting.all());
   byId("rehearse").addEventListener("click", () => rehearse(starting));
-  ready();
+  loadReadiness(name, byId("readiness"), byId("ready-words"));
   usage(name);
   if (byId("room-part")) showRoom(name, Boolean(facts.role));
   starting.follow();
-}
-
-async function ready() {
-  const place = byId("readiness");
-  try {
-    showReadiness(place, byId("ready-words"), await call(at(name, "readiness")));
-  } catch (error) {
-    fill(place, el("p.portal-quiet", {}, error.message));
-  }
-  place.removeAttribute("aria-busy");
 }
 
 async function rehearse(starting) {

@@ -90,7 +90,7 @@ export class CourseEditor {
 
   #show(problems) {
     const others = this.form.show(problems);
-    fill(this.others, others.map(({ field, message }) => el("li", {}, field && !message.includes(field) ? `${field}: ${message}` : message)));
+    fill(this.others, others.map(({ field, message }) => el("li", field && !message.includes(field) ? `${field}: ${message}` : message)));
     const wrong = problems.filter((problem) => !problem.hint).length;
     setText(this.status, wrong ? `${count(wrong, "problem")} to fix.` : this.changed ? "No problems. Not saved yet." : "No problems.");
     this.onState({ problems, changed: this.changed });

@@ -1,7 +1,7 @@
 // Actions on all students of a course, or on the selected ones, with a result for each.
 
-import { call, facts } from "../api.js";
-import { announce, byId, el, fill } from "../dom.js";
+import { call } from "../api.js";
+import { DANGER, MAIN, announce, button, byId, el, fill } from "../dom.js";
 import { ask, perform, tell, toast } from "../dialog.js";
 import { menu } from "../menu.js";
 import { count, duration } from "../words.js";
@@ -29,10 +29,9 @@ export async function each(list, work) {
 }
 
 // A list of the reasons in `items` ({person, message}), each with the names of those concerned.
-export function reasons(items) {
-  const people = new Map();
-  for (const { message, person: name } of items) people.set(message, [...(people.get(message) ?? []), name]);
-  return el("ul.plain", {}, [...people].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`)));
+export function reasons(items, look = "") {
+  const people = Map.groupBy(items, ({ message }) => message);
+  return el(`ul.plain${look}`, [...people].map(([why, who]) => el("li", `${names(who.map((item) => item.person))}: ${why}`)));
 }
 
 // Shows the result; failures stay on the page with their reasons.
@@ -46,14 +45,12 @@ export function report(message, items) {
   const note = el(
     "div.alert.alert-warning.trouble",
     { role: "group", "aria-label": "Failed actions" },
-    el("p", {}, el("strong", {}, message)),
+    el("p", el("strong", message)),
     reasons(failed),
-    el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => note.remove() }, "Close"),
+    button("Close", () => note.remove()),
   );
   byId("troubles").append(note);
 }
-
-const button = (words, look, onclick) => el(`button.btn.btn-sm.btn-${look}`, { type: "button", onclick }, words);
 
 export class Everyone {
   // `course`: the page's facts; `starting` starts all; `onDone()` is called after an action.
@@ -63,18 +60,16 @@ export class Everyone {
     this.onDone = onDone;
     fill(
       byId("for-all"),
-      button("Start all", "jupyter", () => this.startAll()),
-      button("Stop all…", "outline-danger.portal-danger", () => this.stop(null)),
+      button("Start all", () => this.startAll(), MAIN),
+      button("Stop all…", () => this.stop(null), DANGER),
       menu(
         "all students",
-        button("Extend all…", "link", () => this.extend(null)),
-        button("Message all…", "link", () => this.message()),
-        course.bare ? null : button("Hand out a file…", "link", () => this.handOut()),
-        course.bare ? null : button("Collect a folder…", "link", () => collectFolder(course.course, onDone)),
+        button("Extend all…", () => this.extend(null)),
+        button("Message all…", () => this.message()),
+        course.bare ? null : button("Hand out a file…", () => handOut(course.course, onDone)),
+        course.bare ? null : button("Collect a folder…", () => collectFolder(course.course, onDone)),
       ),
     );
-    this.file = el("input", { type: "file", hidden: true, tabindex: "-1", "aria-hidden": "true", onchange: () => this.#upload() });
-    byId("for-all").append(this.file);
   }
 
   // Shows the buttons for the selected students; `clear()` clears the selection.
@@ -82,15 +77,13 @@ export class Everyone {
     const place = byId("chosen");
     place.hidden = !list.length;
     if (!list.length) return;
-    const words = `${count(list.length, "student")} selected`;
-    if (place.firstChild) place.firstChild.remove();
     fill(
       place,
-      el("strong", {}, words),
-      button("Start", "outline-contrast", () => this.startSome(list)),
-      button("Extend…", "outline-contrast", () => this.extend(list)),
-      button("Stop…", "outline-danger.portal-danger", () => this.stop(list)),
-      button("Clear selection", "outline-contrast", clear),
+      el("strong", `${count(list.length, "student")} selected`),
+      button("Start", () => this.startSome(list)),
+      button("Extend…", () => this.extend(list)),
+      button("Stop…", () => this.stop(list), DANGER),
+      button("Clear selection", clear),
     );
   }
 
@@ -149,40 +142,23 @@ export class Everyone {
     this.onDone();
   }
 
-  handOut() {
-    this.file.click();
-  }
+}
 
-  async #upload() {
-    const [file] = this.file.files;
-    this.file.value = "";
-    if (!file) return;
-    const folder = await ask({
+// Lets the user choose a file, and hands it out unchanged.
+export function handOut(course, done) {
+  const input = el("input", { type: "file" });
+  input.addEventListener("change", async () => {
+    const [file] = input.files;
+    const question = {
       title: `Hand out ${file.name}`,
       text: "The file appears in everyone’s course folder within seconds. Files that students changed are never overwritten.",
       action: "Hand out",
       field: { label: "File name in the course folder", required: true, value: file.name, maxlength: 200 },
-    });
-    if (!folder) return;
-    await tell(async () => {
-      await sendFile(this.course.course, folder, file);
-      return `${folder} was handed out.`;
-    });
-    this.onDone();
-  }
-}
-
-// Hands out a file, unchanged.
-export async function sendFile(course, path, file) {
-  const url = new URL(`${facts.prefix}api/v1/${at(course, "handouts")}`, window.location.origin);
-  url.searchParams.set("path", path);
-  const response = await fetch(url, {
-    method: "POST",
-    credentials: "same-origin",
-    headers: { Accept: "application/json", "X-XSRFToken": facts.xsrf, "Content-Type": "application/octet-stream" },
-    body: file,
+    };
+    const path = await ask(question);
+    if (!path) return;
+    await perform(call(at(course, "handouts"), { method: "POST", query: { path }, body: file }), `${path} was handed out.`);
+    done();
   });
-  const answer = await response.json().catch(() => null);
-  if (!response.ok) throw new Error(answer?.error?.message ?? "The file could not be handed out.");
-  return answer;
+  input.click();
 }

@@ -1,13 +1,13 @@
 // Handouts and collected folders of a course.
 
 import { apiUrl, call } from "../api.js";
-import { ask, perform, tell } from "../dialog.js";
+import { confirmed, perform } from "../dialog.js";
 import { bytes } from "../curate/words.js";
-import { byId, el, fill, setText, trouble } from "../dom.js";
+import { MAIN, button, byId, el, fill, setText, trouble } from "../dom.js";
 import { menu } from "../menu.js";
 import { count } from "../words.js";
 import { collectFolder } from "./collect.js";
-import { reasons, sendFile } from "./everyone.js";
+import { handOut, reasons } from "./everyone.js";
 import { at, names, when } from "./words.js";
 
 const SOURCES = { none: "Files are handed out from this page.", git: "Files come from a git repository and from this page.", folder: "Files come from a folder and from this page." };
@@ -16,7 +16,6 @@ export class Files {
   constructor(course, facts) {
     this.course = course;
     this.staff = Boolean(facts.role);
-    this.file = el("input", { type: "file", hidden: true, "aria-hidden": "true", tabindex: "-1", onchange: () => this.#upload() });
   }
 
   // Shows handouts and collected folders.
@@ -28,34 +27,29 @@ export class Files {
     }
     this.kept = course;
     setText(byId("files-words"), SOURCES[course.handouts?.kind ?? "none"]);
-    fill(byId("files-list"), handouts ? this.#handouts(handouts) : null, collects ? this.#collects(collects) : null, this.file);
+    fill(byId("files-list"), handouts ? this.#handouts(handouts) : null, collects ? this.#collects(collects) : null);
   }
 
-  async #ask(what) {
-    try {
-      return await call(at(this.course, what));
-    } catch {
-      return null;
-    }
+  /** @returns {Promise<any>} */
+  #ask(what) {
+    return call(at(this.course, what)).catch(() => null);
   }
 
   #handouts(answer) {
     const { problem, revisions, files } = answer;
     return el(
       "div.files-one",
-      {},
-      el("h3", {}, "Handed out"),
+      el("h3", "Handed out"),
       problem ? trouble(`${problem} ${files.length ? "Files handed out earlier stay available." : ""}`) : null,
-      answer.left_out ? el("p.portal-quiet", {}, answer.left_out) : null,
+      answer.left_out ? el("p.portal-quiet", answer.left_out) : null,
       files.length
-        ? el("details", { open: files.length <= 12 }, el("summary", {}, `${count(files.length, "file")}, ${bytes(answer.size)}`), el("ul.plain.files-list", {}, files.map((file) => this.#file(file))))
-        : el("p.portal-quiet", {}, "No files have been handed out."),
-      revisions.length ? el("p.portal-quiet", {}, "Last change: ", revisions[0].message || revisions[0].revision.slice(0, 10), `, by ${revisions[0].by}, `, when(revisions[0].at)) : null,
+        ? el("details", { open: files.length <= 12 }, el("summary", `${count(files.length, "file")}, ${bytes(answer.size)}`), el("ul.plain.files-list", files.map((file) => this.#file(file))))
+        : el("p.portal-quiet", "No files have been handed out."),
+      revisions.length ? el("p.portal-quiet", "Last change: ", revisions[0].message || revisions[0].revision.slice(0, 10), `, by ${revisions[0].by}, `, when(revisions[0].at)) : null,
       this.staff
         ? el(
             "div.entry-actions.course-steps",
-            {},
-            el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => this.file.click() }, "Hand out a file…"),
+            button("Hand out a file…", () => handOut(this.course, () => this.show(this.kept)), MAIN),
             menu("the handouts", this.kept.handouts?.kind !== "none" ? el("button", { type: "button", onclick: () => this.#refresh() }, "Check for changes") : null),
           )
         : null,
@@ -65,30 +59,26 @@ export class Files {
   #file(file) {
     return el(
       "li",
-      {},
-      el("code", {}, file.path),
-      el("span.portal-quiet", {}, ` ${bytes(file.size)}${file.uploaded ? ", from this page" : ""} `),
+      el("code", file.path),
+      el("span.portal-quiet", ` ${bytes(file.size)}${file.uploaded ? ", from this page" : ""} `),
       file.uploaded && this.staff ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Withdraw ${file.path}`, onclick: () => this.#takeBack(file) }, "Withdraw") : null,
     );
   }
 
   async #takeBack(file) {
-    const sure = await ask({ title: `Withdraw ${file.path}?`, text: "The file is no longer handed out. Files that students changed are kept.", action: "Withdraw", danger: true });
-    if (sure === null) return;
-    await perform(call(at(this.course, "handouts"), { method: "DELETE", query: { path: file.path } }), "File withdrawn.");
+    const question = { title: `Withdraw ${file.path}?`, text: "The file is no longer handed out. Files that students changed are kept.", action: "Withdraw", danger: true };
+    await confirmed(question, () => call(at(this.course, "handouts"), { method: "DELETE", query: { path: file.path } }), "File withdrawn.");
     this.show(this.kept);
   }
 
-  #collects(answer) {
-    const { items } = answer;
+  #collects({ items }) {
     return el(
       "div.files-one",
-      {},
-      el("h3", {}, "Collected"),
+      el("h3", "Collected"),
       items.length
-        ? el("ul.entries", {}, items.map((collection) => this.#collect(collection)))
-        : el("p.portal-quiet", {}, "No folders have been collected."),
-      this.staff ? el("div.entry-actions.course-steps", {}, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => collectFolder(this.course, () => this.show(this.kept)) }, "Collect a folder…")) : null,
+        ? el("ul.entries", items.map((collection) => this.#collect(collection)))
+        : el("p.portal-quiet", "No folders have been collected."),
+      this.staff ? el("div.entry-actions.course-steps", el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => collectFolder(this.course, () => this.show(this.kept)) }, "Collect a folder…")) : null,
     );
   }
 
@@ -97,37 +87,21 @@ export class Files {
     const problems = given.filter((person) => person.message);
     return el(
       "li.entry",
-      {},
       el(
         "div",
-        {},
-        el("p.entry-text", {}, el("code", {}, folder), ` from ${count(given.length - problems.length, "person", "people")}${size ? `, ${bytes(size)}` : ""}`),
+        el("p.entry-text", el("code", folder), ` from ${count(given.length - problems.length, "person", "people")}${size ? `, ${bytes(size)}` : ""}`),
         problems.length ? el("div.seat-bad", { role: "group", "aria-label": "Problems" }, reasons(problems)) : null,
-        missing.length ? el("p.portal-quiet", {}, `Missing: ${names(missing)}.`) : null,
-        el("p.portal-facts", {}, el("span", {}, collection.by), el("span", {}, when(collection.at)), el("span", {}, collection.closed_at ? "closed" : "open")),
+        missing.length ? el("p.portal-quiet", `Missing: ${names(missing)}.`) : null,
+        el("p.portal-facts", el("span", collection.by), el("span", when(collection.at)), el("span", collection.closed_at ? "closed" : "open")),
       ),
       this.staff
         ? el(
             "div.entry-actions",
-            {},
             el("a.btn.btn-sm.btn-outline-contrast", { href: apiUrl(at(this.course, "collects", collection.id, "download")).href, download: true }, "Download"),
             menu(`the collection of ${folder}`, collection.closed_at ? null : el("button", { type: "button", onclick: () => this.#close(collection) }, "Close collection")),
           )
         : null,
     );
-  }
-
-  async #upload() {
-    const [file] = this.file.files;
-    this.file.value = "";
-    if (!file) return;
-    const name = await ask({ title: `Hand out ${file.name}`, text: "The file appears in everyone’s course folder. Files that students changed are never overwritten.", action: "Hand out", field: { label: "File name in the course folder", required: true, value: file.name, maxlength: 200 } });
-    if (!name) return;
-    await tell(async () => {
-      await sendFile(this.course, name, file);
-      return `${name} was handed out.`;
-    });
-    this.show(this.kept);
   }
 
   async #refresh() {

@@ -28,9 +28,9 @@ export async function meetings(course) {
       place,
       bad.length ? trouble(`${count(bad.length, "meeting has", "meetings have")} no reservation: Slurm refused the request. The reason is shown below.`) : null,
       items.length
-        ? el("ul.plain.meeting-list", {}, items.slice(0, MOST).map((meeting) => line(meeting, timezone, by.get(Math.round(meeting.begins)))))
+        ? el("ul.plain.meeting-list", items.slice(0, MOST).map((meeting) => line(meeting, timezone, by.get(Math.round(meeting.begins)))))
         : empty("No upcoming meetings."),
-      items.length > MOST ? el("p.portal-quiet", {}, `And ${items.length - MOST} more; the calendar below shows all.`) : null,
+      items.length > MOST ? el("p.portal-quiet", `And ${items.length - MOST} more; the calendar below shows all.`) : null,
     );
   } catch (error) {
     setText(byId("meetings-count"), error.message);
@@ -41,10 +41,9 @@ function line(meeting, zone, reservation) {
   const [state, words] = STATES[reservation?.state] ?? [];
   return el(
     "li",
-    {},
-    el("span.meeting-time", {}, meetingWords(meeting, zone)),
+    el("span.meeting-time", meetingWords(meeting, zone)),
     words ? pill(state, words) : null,
-    reservation?.nodes?.length ? el("span.portal-quiet", {}, reservation.nodes.join(", ")) : null,
-    reservation?.message ? el("p.why", {}, reservation.message) : null,
+    reservation?.nodes?.length ? el("span.portal-quiet", reservation.nodes.join(", ")) : null,
+    reservation?.message ? el("p.why", reservation.message) : null,
   );
 }

@@ -1,7 +1,7 @@
 // The members of a course: the list, and the form that adds members by name or from a file.
 
 import { call } from "../api.js";
-import { ask, perform } from "../dialog.js";
+import { confirmed } from "../dialog.js";
 import { byId, el, fill, setText } from "../dom.js";
 import { sends, Wrong } from "../forms.js";
 import { Table } from "../table.js";
@@ -50,14 +50,13 @@ export class People {
   }
 
   #remover(member) {
-    if (member.source === "group") return el("span.portal-quiet", {}, "managed by the group");
+    if (member.source === "group") return el("span.portal-quiet", "managed by the group");
     return el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove ${member.person}`, onclick: () => this.#remove(member) }, "Remove");
   }
 
   async #remove({ person, role }) {
-    const sure = await ask({ title: `Remove ${person}?`, text: `They are no longer ${role} in this course, and their course session is stopped. Their files stay.`, action: "Remove", danger: true });
-    if (sure === null) return;
-    await perform(call(at(this.course, "roster"), { method: "DELETE", query: { person } }), `${person} was removed from the course.`);
+    const question = { title: `Remove ${person}?`, text: `They are no longer ${role} in this course, and their course session is stopped. Their files stay.`, action: "Remove", danger: true };
+    await confirmed(question, () => call(at(this.course, "roster"), { method: "DELETE", query: { person } }), `${person} was removed from the course.`);
     await this.load();
   }
 
@@ -103,9 +102,9 @@ export class People {
       el(
         "div.roster-report",
         { role: "status" },
-        el("p", {}, el("strong", {}, count(done.added.length, "member")), " added."),
-        lines.length ? el("ul.plain", {}, lines.map((line) => el("li", {}, line))) : null,
-        wrong.length ? el("ul.plain.seat-bad", {}, wrong.map((line) => el("li", {}, line))) : null,
+        el("p", el("strong", count(done.added.length, "member")), " added."),
+        lines.length ? el("ul.plain", lines.map((line) => el("li", line))) : null,
+        wrong.length ? el("ul.plain.seat-bad", wrong.map((line) => el("li", line))) : null,
       ),
     );
     byId("roster-report").focus();

@@ -1,8 +1,8 @@
 // The dialog of a student on the board: the facts of their session, and the actions on it.
 
 import { call } from "../api.js";
-import { ask, tell } from "../dialog.js";
-import { byId, el, fill, icon } from "../dom.js";
+import { ask, perform, tell } from "../dialog.js";
+import { DANGER, MAIN, button, byId, el, fill, icon } from "../dom.js";
 import { clock, duration, memory, percent } from "../words.js";
 import { enter } from "./enter.js";
 import { doing, gpuWords, time } from "./tile.js";
@@ -47,7 +47,7 @@ export class Person {
     this.tile = tile;
     const focused = /** @type {any} */ (document.activeElement)?.dataset?.act;
     const rows = [
-      ["State", [tileState(tile.state ?? "none"), tile.since ? el("span.portal-quiet", {}, ` since ${clock(tile.since)}`) : null]],
+      ["State", [tileState(tile.state ?? "none"), tile.since ? el("span.portal-quiet", ` since ${clock(tile.since)}`) : null]],
       tile.words && [tile.state === "failed" ? "Reason" : "Status", tile.words],
       tile.nodes?.length && ["Node", tile.nodes.join(", ")],
       tile.job_id && ["Job", tile.job_id],
@@ -56,17 +56,17 @@ export class Person {
       tile.gpu_use !== undefined && ["GPU use", percent(tile.gpu_use)],
       tile.ends_at && ["Ends", when(tile.ends_at)],
       tile.state === "running" && !this.course.bare && ["Activity", doing(tile).map(([, text]) => text).join("; ") || "none yet"],
-      tile.notebooks?.length && ["Open notebooks", el("ul.plain", {}, tile.notebooks.map((path) => el("li", {}, el("code", {}, path))))],
+      tile.notebooks?.length && ["Open notebooks", el("ul.plain", tile.notebooks.map((path) => el("li", el("code", path))))],
       tile.handout && ["Handout revision", tile.handout.slice(0, 10)],
       tile.handout_message && ["Handouts", tile.handout_message],
     ].filter(Boolean);
     fill(
       this.body,
-      el("div.panel-head", {}, el("h2", { id: "seat-title" }, tile.person), el("button.btn-close", { type: "button", "aria-label": "Close", dataset: { act: "close" }, onclick: () => this.close() })),
-      tile.hand_at ? el("p.seat-asks", {}, icon("hand"), " ", tile.hand, el("span.portal-quiet", {}, ` since ${clock(tile.hand_at)}`)) : null,
-      el("dl.facts", {}, rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
+      el("div.panel-head", el("h2", { id: "seat-title" }, tile.person), el("button.btn-close", { type: "button", "aria-label": "Close", dataset: { act: "close" }, onclick: () => this.close() })),
+      tile.hand_at ? el("p.seat-asks", icon("hand"), " ", tile.hand, el("span.portal-quiet", ` since ${clock(tile.hand_at)}`)) : null,
+      el("dl.facts", rows.flatMap(([name, value]) => [el("dt", name), el("dd", value)])),
       this.#help(tile),
-      el("div.entry-actions", {}, this.actions(tile)),
+      el("div.entry-actions", this.actions(tile)),
     );
     if (focused) this.body.querySelector(`[data-act="${focused}"]`)?.focus();
   }
@@ -81,7 +81,7 @@ export class Person {
     if (state === "running" && this.course.minutes.length) made.push(this.#button("extend", "Extend…", "outline-contrast", () => this.extend(tile)));
     if (lives) {
       made.push(this.#button("restart", "Restart…", "outline-contrast", () => this.#sure(tile, "restart", "Restart")));
-      made.push(this.#button("stop", state === "waiting" ? "Cancel…" : "Stop…", "outline-danger.portal-danger", () => this.#sure(tile, "stop", "Stop")));
+      made.push(this.#button("stop", state === "waiting" ? "Cancel…" : "Stop…", DANGER, () => this.#sure(tile, "stop", "Stop")));
     }
     return made;
   }
@@ -92,33 +92,24 @@ export class Person {
     const { person } = tile;
     return [
       tile.state === "running" && this.course.help !== "off"
-        ? el("button.btn.btn-sm.btn-jupyter", { type: "button", "aria-label": `Help ${person}`, onclick: () => (this.open(tile), this.help(tile)) }, "Help")
+        ? button("Help", () => (this.open(tile), this.help(tile)), MAIN, { "aria-label": `Help ${person}` })
         : null,
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Lower hand of ${person}`, onclick: () => this.lower(tile) }, "Lower"),
+      button("Lower", () => this.lower(tile), undefined, { "aria-label": `Lower hand of ${person}` }),
     ];
   }
 
   #button(act, words, look, onclick) {
-    return el(`button.btn.btn-sm.btn-${look}`, { type: "button", dataset: { act }, onclick }, words);
+    return button(words, onclick, look, { dataset: { act } });
   }
 
   /** @param {any} tile @param {"start" | "stop" | "restart" | "extend"} verb */
   async #do(tile, verb, body = {}) {
-    await tell(async () => {
-      const answer = await call(path(this.course.course, tile.person, verb), { method: "POST", body });
-      return answer?.message;
-    });
+    await perform(call(path(this.course.course, tile.person, verb), { method: "POST", body }));
     this.onDone();
   }
 
   async #sure(tile, verb, action) {
-    const sure = await ask({
-      title: `${action} the session of ${tile.person}?`,
-      text: "Unsaved work is lost. Saved files stay.",
-      action,
-      danger: true,
-    });
-    if (sure === null) return;
+    if ((await ask({ title: `${action} the session of ${tile.person}?`, text: "Unsaved work is lost. Saved files stay.", action, danger: true })) === null) return;
     if (verb === "restart") await tell(() => `${tile.person}’s session is stopped and then started again.`);
     await this.#do(tile, verb);
   }
@@ -140,18 +131,16 @@ export class Person {
 
   #help(tile) {
     if (this.course.bare || tile.state !== "running") return null;
-    if (this.course.whyOff) return el("p.portal-quiet", {}, this.course.whyOff);
+    if (this.course.whyOff) return el("p.portal-quiet", this.course.whyOff);
     const { help } = tile;
     const mine = help && help.helper === this.course.user;
-    if (!help) return el("p", {}, this.#button("help", this.course.help === "always" ? "Help in their session" : "Ask to help in their session", "jupyter", () => this.help(tile)));
+    if (!help) return el("p", this.#button("help", this.course.help === "always" ? "Help in their session" : "Ask to help in their session", "jupyter", () => this.help(tile)));
     const granted = help.state === "granted";
     return el(
       "div.seat-helping",
-      {},
-      el("p", {}, icon("life-ring"), " ", granted ? `${mine ? "You have" : `${help.helper} has`} access until ${time(help.until)}. ${tile.person} sees this.` : `${mine ? "You have" : `${help.helper} has`} asked to help. ${tile.person} agrees or refuses in JupyterLab.`),
+      el("p", icon("life-ring"), " ", granted ? `${mine ? "You have" : `${help.helper} has`} access until ${time(help.until)}. ${tile.person} sees this.` : `${mine ? "You have" : `${help.helper} has`} asked to help. ${tile.person} agrees or refuses in JupyterLab.`),
       el(
         "div.entry-actions",
-        {},
         granted && mine ? this.#button("enter", "Open their session", "jupyter", () => enter(at(this.course.course, "help", help.id, "enter"))) : null,
         this.#button("end", granted ? "End help" : "Cancel request", "outline-contrast", () => this.#end(help)),
       ),
@@ -169,10 +158,7 @@ export class Person {
   }
 
   async #end(help) {
-    await tell(async () => {
-      await call(at(this.course.course, "help", help.id, "end"), { method: "POST", body: {} });
-      return "Help ended.";
-    });
+    await perform(call(at(this.course.course, "help", help.id, "end"), { method: "POST", body: {} }), "Help ended.");
     this.onDone();
   }
 }

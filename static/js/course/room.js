@@ -2,7 +2,7 @@
 // while it runs.
 
 import { call } from "../api.js";
-import { ask, perform } from "../dialog.js";
+import { confirmed, perform } from "../dialog.js";
 import { byId, el, fill } from "../dom.js";
 import { Poller } from "../poller.js";
 import { enter } from "./enter.js";
@@ -32,11 +32,10 @@ export function showRoom(course, staff) {
 function show(course, staff, room, poller) {
   fill(
     byId("room-place"),
-    el("p", {}, pill(STATES[room.state] ? room.state : "none", STATES[room.state] ?? "closed"), room.by ? el("span.portal-quiet", {}, ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in the room: ${names(room.people)}` : ""),
-    staff && room.why_not && !room.state ? el("p.portal-quiet", {}, room.why_not) : null,
+    el("p", pill(STATES[room.state] ? room.state : "none", STATES[room.state] ?? "closed"), room.by ? el("span.portal-quiet", ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in the room: ${names(room.people)}` : ""),
+    staff && room.why_not && !room.state ? el("p.portal-quiet", room.why_not) : null,
     el(
       "div.entry-actions.course-steps",
-      {},
       room.url ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => enter(at(course, "room", "enter")) }, "Enter the room") : null,
       staff && !room.state && !room.why_not ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => open(course, poller) }, "Open the room") : null,
       staff && room.state ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => close(course, poller) }, "Close the room…") : null,
@@ -50,8 +49,7 @@ async function open(course, poller) {
 }
 
 async function close(course, poller) {
-  const sure = await ask({ title: "Close the room?", text: "Everyone in the room is disconnected. Its files stay in the folder of the user who opened it.", action: "Close the room", danger: true });
-  if (sure === null) return;
-  await perform(call(at(course, "room"), { method: "DELETE" }));
+  const question = { title: "Close the room?", text: "Everyone in the room is disconnected. Its files stay in the folder of the user who opened it.", action: "Close the room", danger: true };
+  await confirmed(question, () => call(at(course, "room"), { method: "DELETE" }));
   poller.in(1500);
 }

@@ -62,15 +62,13 @@ async function conflict(error) {
         "div.alert.alert-warning.conflict",
         { role: "group", "aria-labelledby": "conflict-title" },
         el("h3", { id: "conflict-title" }, "Another user has saved this course"),
-        el("p", {}, `They saved it at ${clock(theirs.changed_at)}. Your changes are not saved, but they are still in the form. ${count(keys.length, "field differs", "fields differ")}:`),
+        el("p", `They saved it at ${clock(theirs.changed_at)}. Your changes are not saved, but they are still in the form. ${count(keys.length, "field differs", "fields differ")}:`),
         el(
           "dl.facts",
-          {},
-          keys.flatMap((key) => [el("dt", {}, key), el("dd", {}, el("div", {}, "yours: ", el("code", {}, text(mine[key]))), el("div", {}, "theirs: ", el("code", {}, text(theirs.course[key]))))]),
+          keys.flatMap((key) => [el("dt", key), el("dd", el("div", "yours: ", el("code", text(mine[key]))), el("div", "theirs: ", el("code", text(theirs.course[key]))))]),
         ),
         el(
           "div.entry-actions",
-          {},
           el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: choose(() => toast("Check the form, then save: your values replace theirs.")) }, "Keep mine"),
           el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: choose(() => (editor.draft.forget(), editor.open(theirs.course))) }, "Use theirs"),
         ),

@@ -2,10 +2,11 @@
 
 import { call } from "../api.js";
 import { perform, tell } from "../dialog.js";
-import { el, fill } from "../dom.js";
+import { button, el, fill } from "../dom.js";
 import { Poller } from "../poller.js";
 import { count, duration } from "../words.js";
-import { SEAT_STATES, at, names } from "./words.js";
+import { reasons } from "./everyone.js";
+import { SEAT_STATES, at } from "./words.js";
 
 const PAUSE = 2000; // milliseconds
 export const KINDS = { meeting: "Start for the meeting", all: "Start all", rehearsal: "Rehearsal" };
@@ -63,10 +64,7 @@ export class Starting {
         over || start.kind === "rehearsal" ? reportOf(answer.report) : null,
         el(
           "div.entry-actions",
-          {},
-          over
-            ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => (this.place.hidden = true) }, "Close")
-            : el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#cancel(id) }, "Cancel start"),
+          over ? button("Close", () => (this.place.hidden = true)) : button("Cancel start", () => this.#cancel(id)),
         ),
       ),
     );
@@ -79,14 +77,8 @@ export class Starting {
   }
 }
 
-function grouped(seats) {
-  const made = new Map();
-  for (const seat of seats) made.set(seat.state, [...(made.get(seat.state) ?? []), seat]);
-  return made;
-}
-
 function byState(seats) {
-  const groups = Map.groupBy ? Map.groupBy(seats, (seat) => seat.state) : grouped(seats);
+  const groups = Map.groupBy(seats, (seat) => seat.state);
   const ready = READY.reduce((sum, state) => sum + (groups.get(state)?.length ?? 0), 0);
   return { groups, ready, failed: groups.get("failed") ?? [] };
 }
@@ -99,18 +91,14 @@ function words({ start, seats }) {
     .map(([number, text]) => `${number} ${text}`)
     .join(", ");
   const message = start.message && start.kind !== "rehearsal" ? ` ${start.message}` : "";
-  return el("p", {}, el("strong", {}, KINDS[start.kind] ?? "Start"), ` by ${start.by}: ${numbers || count(seats.length, "session")}.`, message);
+  return el("p", el("strong", KINDS[start.kind] ?? "Start"), ` by ${start.by}: ${numbers || count(seats.length, "session")}.`, message);
 }
 
-function failures(failed) {
-  const reasons = new Map();
-  for (const seat of failed) reasons.set(seat.message, [...(reasons.get(seat.message) ?? []), seat.person]);
-  return failed.length ? el("ul.plain.seat-bad", {}, [...reasons].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`))) : null;
-}
+const failures = (failed) => (failed.length ? reasons(failed, ".seat-bad") : null);
 
 // What came of a start that is over.
 export function outcome(answer) {
-  return el("div.starting", {}, words(answer), failures(byState(answer.seats).failed), reportOf(answer.report));
+  return el("div.starting", words(answer), failures(byState(answer.seats).failed), reportOf(answer.report));
 }
 
 // The result (portal.models.course.start.StartReport).
@@ -122,8 +110,7 @@ function reportOf(report) {
   ].filter(Boolean);
   return el(
     "div",
-    {},
-    el("p", {}, `${parts.join(", ")}.`),
-    report.missing.length ? el("ul.plain.seat-bad", {}, report.missing.map((words) => el("li", {}, words))) : null,
+    el("p", `${parts.join(", ")}.`),
+    report.missing.length ? el("ul.plain.seat-bad", report.missing.map((words) => el("li", words))) : null,
   );
 }

@@ -17,8 +17,8 @@ export async function pastStarts(course, zone) {
 
 // The seats, thirty and more, come when somebody looks.
 function entry(course, zone, start) {
-  const place = el("div", {}, el("p.portal-quiet", {}, "Loading…"));
-  const element = el("details.past-start", {}, el("summary", {}, `${momentWords(start.meeting_at ?? start.asked_at, zone)}: ${KINDS[start.kind] ?? "Start"}`), place);
+  const place = el("div", el("p.portal-quiet", "Loading…"));
+  const element = el("details.past-start", el("summary", `${momentWords(start.meeting_at ?? start.asked_at, zone)}: ${KINDS[start.kind] ?? "Start"}`), place);
   element.addEventListener("toggle", () => load(course, start, place), { once: true });
   return element;
 }
@@ -27,6 +27,6 @@ async function load(course, start, place) {
   try {
     fill(place, outcome(await call(at(course, "starts", start.id))));
   } catch (error) {
-    fill(place, el("p.why", {}, error.message));
+    fill(place, el("p.why", error.message));
   }
 }

@@ -16,6 +16,14 @@ const STEPS = {
   archive: { words: () => "Archive…", danger: true },
 };
 
+// The question before a refusal, without its title.
+export const REFUSAL = {
+  text: "The instructor sees your reason, and can change the course and request approval again.",
+  action: "Refuse",
+  danger: true,
+  field: { label: "Reason", required: true, rows: 3, maxlength: 2000 },
+};
+
 // Shows the steps in `detail.may`: the main one as a button, the others in the menu.
 export function showSteps(facts, detail) {
   const may = detail.may.filter((verb) => STEPS[verb] && !(verb === "approve" && detail.may.includes("submit")));
@@ -40,7 +48,7 @@ async function step(verb, detail) {
   }
   const body = { number: detail.number };
   if (verb === "refuse") {
-    const answer = await ask({ title: "Refuse this course?", text: "The instructor sees your reason, and can change the course and request approval again.", action: "Refuse", danger: true, field: { label: "Reason", required: true, rows: 3, maxlength: 2000 } });
+    const answer = await ask({ title: "Refuse this course?", ...REFUSAL });
     if (!answer) return;
     body.answer = answer;
   }
@@ -61,12 +69,10 @@ async function step(verb, detail) {
 // Asks for the name and the first day of the copy in a dialog.
 function copy(detail) {
   const { name } = detail.course;
-  const begins = el("input.form-control", { id: "copy-begins", type: "date", required: true });
-  const made = el("input.form-control", { id: "copy-name", required: true, maxlength: 20, autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9]+(-[a-z0-9]+)*" });
-  const students = el("input", { id: "copy-students", type: "checkbox" });
-  made.value = `${name.slice(0, 18).replace(/-$/, "")}-2`;
   const later = new Date(Date.parse(detail.course.begins) + 26 * 7 * 86400000);
-  begins.value = later.toISOString().slice(0, 10);
+  const begins = el("input.form-control", { id: "copy-begins", type: "date", value: later.toISOString().slice(0, 10), required: true });
+  const made = el("input.form-control", { id: "copy-name", value: `${name.slice(0, 18).replace(/-$/, "")}-2`, required: true, maxlength: 20, autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9]+(-[a-z0-9]+)*" });
+  const students = el("input", { id: "copy-students", type: "checkbox" });
   openForm({
     id: "copy",
     title: "Copy to another term",

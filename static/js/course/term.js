@@ -1,7 +1,7 @@
 // The meetings of a course as months, from the values in the form; updated while the user types. Days are
 // in the course's time zone.
 
-import { el, fill, setText } from "../dom.js";
+import { differs, el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 
 const MONTH = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
@@ -43,14 +43,12 @@ export class Term {
   }
 
   show(course) {
-    const text = JSON.stringify([course.begins, course.ends, course.weekly, course.single, course.without]);
-    if (text === this.text) return;
-    this.text = text;
+    if (!differs(this, [course.begins, course.ends, course.weekly, course.single, course.without])) return;
     const { times, off, first, last } = daysOf(course);
     const number = [...times.values()].reduce((sum, some) => sum + some.length, 0);
     setText(this.words, Number.isNaN(first) || Number.isNaN(last) ? "" : `${number ? count(number, "meeting") : "No meetings"}${off.size ? `, ${count(off.size, "holiday")}` : ""}`);
     if (!(last >= first)) {
-      fill(this.place, el("p.portal-quiet", {}, "Enter the first and the last day."));
+      fill(this.place, el("p.portal-quiet", "Enter the first and the last day."));
       return;
     }
     const months = [];
@@ -70,16 +68,15 @@ function month(at, { times, off, first, last }) {
     const meets = times.get(iso(day));
     const look = meets ? "td.term-meets" : off.has(iso(day)) ? "td.term-off" : day < first || day > last ? "td.term-out" : "td";
     const title = meets ? `${DAY.format(day)}: ${[...meets].sort().join(", ")}` : off.has(iso(day)) ? `${DAY.format(day)}: holiday` : null;
-    cells.push(el(look, { title }, String(number), title ? el("span.visually-hidden", {}, ` ${title}`) : null));
+    cells.push(el(look, { title }, String(number), title ? el("span.visually-hidden", ` ${title}`) : null));
   }
   while (cells.length % 7) cells.push(el("td"));
   const weeks = [];
-  for (let week = 0; week < cells.length; week += 7) weeks.push(el("tr", {}, cells.slice(week, week + 7)));
+  for (let week = 0; week < cells.length; week += 7) weeks.push(el("tr", cells.slice(week, week + 7)));
   return el(
     "table.term-month",
-    {},
-    el("caption", {}, MONTH.format(at)),
-    el("thead", { "aria-hidden": "true" }, el("tr", {}, LETTERS.map((letter) => el("th", { scope: "col" }, letter)))),
-    el("tbody", {}, weeks),
+    el("caption", MONTH.format(at)),
+    el("thead", { "aria-hidden": "true" }, el("tr", LETTERS.map((letter) => el("th", { scope: "col" }, letter)))),
+    el("tbody", weeks),
   );
 }

@@ -45,39 +45,33 @@ export function jobWords({ kernels, kernel_gpus: gpus, runs }) {
 // called on clicks; `quick`: its buttons.
 export function seat(tile, { chosen, onOpen, onChoose, quick }) {
   const state = tile.state ?? "none";
-  const box = el("input.seat-box", { type: "checkbox", "aria-label": `Select ${tile.person}`, onchange: () => onChoose(box.checked) });
-  box.checked = chosen;
+  const box = el("input.seat-box", { type: "checkbox", checked: chosen, "aria-label": `Select ${tile.person}`, onchange: () => onChoose(box.checked) });
   const help = tile.help;
   return el(
     `li.seat.seat-${state}${tile.hand_at ? ".seat-hand" : ""}`,
     { dataset: { person: tile.person } },
     el(
       "div.seat-head",
-      {},
       box,
       el("button.seat-name", { type: "button", onclick: onOpen, "aria-haspopup": "dialog" }, tile.person),
       tileState(state),
     ),
-    tile.hand_at ? el("p.seat-asks", {}, icon("hand"), " ", tile.hand || "Asks for help.", el("span.portal-quiet", {}, ` ${duration(now() - tile.hand_at)}`)) : null,
-    help ? el("p.seat-help", {}, icon("life-ring"), " ", help.state === "granted" ? `${help.helper} is helping until ${time(help.until)}` : `${help.helper} asked to help`) : null,
+    tile.hand_at ? el("p.seat-asks", icon("hand"), " ", tile.hand || "Asks for help.", el("span.portal-quiet", ` ${duration(now() - tile.hand_at)}`)) : null,
+    help ? el("p.seat-help", icon("life-ring"), " ", help.state === "granted" ? `${help.helper} is helping until ${time(help.until)}` : `${help.helper} asked to help`) : null,
     state !== "running" && tile.words ? el(`p.seat-words${state === "failed" ? ".seat-bad" : ""}`, { title: tile.words }, tile.words) : null,
     state === "running"
       ? [
-          ...doing(tile).map(([sign, text]) => el("p.seat-line", {}, icon(sign), " ", text)),
-          gpuWords(tile) ? el("p.seat-line", {}, icon("microchip"), " ", gpuWords(tile)) : null,
-          jobWords(tile) ? el("p.seat-line", {}, icon("microchip"), " ", jobWords(tile)) : null,
+          ...doing(tile).map(([sign, text]) => el("p.seat-line", icon(sign), " ", text)),
+          gpuWords(tile) ? el("p.seat-line", icon("microchip"), " ", gpuWords(tile)) : null,
+          jobWords(tile) ? el("p.seat-line", icon("microchip"), " ", jobWords(tile)) : null,
           tile.gpu_use === undefined ? null : level(tile.gpu_use),
         ]
       : null,
-    quick.length ? el("div.seat-quick", {}, quick) : null,
+    quick.length ? el("div.seat-quick", quick) : null,
   );
 }
 
-function level(value) {
-  const bar = el("span.seat-level", { "aria-hidden": "true" }, el("span"));
-  bar.firstChild.style.width = `${Math.max(0, Math.min(100, value))}%`;
-  return bar;
-}
+const level = (value) => el("span.seat-level", { "aria-hidden": "true" }, el("span", { style: { width: `${Math.max(0, Math.min(100, value))}%` } }));
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 export const time = (moment) => (moment ? CLOCK.format(moment * 1000) : "the end of the session");

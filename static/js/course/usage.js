@@ -25,10 +25,10 @@ export async function usage(course) {
   const table = new Table(byId("usage"), {
     label: "after",
     columns: [
-      { head: "Name", cell: ({ person, role }) => [person, role === "student" ? null : el("span.portal-quiet", {}, ` ${role ?? "former member"}`)] },
+      { head: "Name", cell: ({ person, role }) => [person, role === "student" ? null : el("span.portal-quiet", ` ${role ?? "former member"}`)] },
       { head: "Sessions", number: true, cell: (item) => item.sessions.toLocaleString("en") },
       { head: "GPU-hours", number: true, cell: (item) => hours(held(item)) },
-      { head: "Used", number: true, cell: (item) => (item.used_hours === null ? el("span.unknown", {}, "not measured") : hours(item.used_hours)) },
+      { head: "Used", number: true, cell: (item) => (item.used_hours === null ? el("span.unknown", "not measured") : hours(item.used_hours)) },
     ],
   });
   const used = items.filter((item) => item.sessions);
@@ -44,9 +44,8 @@ function chart(items, held) {
   place.setAttribute("aria-label", `GPU-hours by student, highest first: ${items.map((item) => `${item.person} ${hours(held(item))}`).join("; ")}. The table lists all.`);
   place.replaceChildren(
     ...items.map((item, position) => {
-      const piece = el("div.column-used");
-      piece.style.height = `${(100 * held(item)) / top}%`;
-      return el("div.column", { title: `${item.person}: ${hours(held(item))} GPU-hours` }, el("span.column-number", {}, items.length <= 12 || position === 0 ? hours(held(item)) : ""), el("div.column-stack", {}, piece), el("span.column-name", {}, items.length <= 12 ? item.person : ""));
+      const piece = el("div.column-used", { style: { height: `${(100 * held(item)) / top}%` } });
+      return el("div.column", { title: `${item.person}: ${hours(held(item))} GPU-hours` }, el("span.column-number", items.length <= 12 || position === 0 ? hours(held(item)) : ""), el("div.column-stack", piece), el("span.column-name", items.length <= 12 ? item.person : ""));
     }),
   );
 }

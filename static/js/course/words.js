@@ -28,7 +28,6 @@ export const SEAT_STATES = {
 export const when = (moment) => (moment ? el("span.nowrap", { title: exactly(moment) }, clock(moment)) : "–");
 export const ago = (moment, now) => (moment ? `${duration(Math.max(0, now - moment))} ago` : "");
 
-const DATE = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short" });
 const TIMES = new Map();
 
 // A meeting in the course's own time zone: "Mon 23 Nov, 09:00–10:30".
@@ -51,7 +50,6 @@ function formats(zone) {
   }
   return TIMES.get(zone);
 }
-export const dayWords = (date) => DATE.format(new Date(`${date}T12:00:00`));
 
 // A list of names that stays short.
 export function names(list, most = 8) {

@@ -1,8 +1,8 @@
 // One build: its steps and log, then the tests and publishing.
 
 import { call } from "../api.js";
-import { ask, perform, tell } from "../dialog.js";
-import { announce, byId, el, fill, setText, trouble } from "../dom.js";
+import { confirmed, tell } from "../dialog.js";
+import { DANGER, MAIN, announce, button, byId, differs, el, fill, setText, trouble } from "../dom.js";
 import { menu } from "../menu.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
@@ -40,17 +40,17 @@ function show(build) {
   const failed = build.state === "failed" || build.state === "unknown";
   fill(
     main,
-    el("p.portal-facts.session-state", {}, workState(build.state)),
+    el("p.portal-facts.session-state", workState(build.state)),
     build.message ? el(`div.alert.${failed ? "alert-danger" : "alert-secondary"}.ending`, failed ? { role: "alert" } : {}, build.message) : null,
     factList([
       version ? ["Environment", el("a", { href: environmentPage(version.name) }, `${version.environment?.title ?? version.name}, version ${version.number}`)] : null,
-      ["Source", el("span.portal-path", {}, build.source)],
-      build.digest ? ["Digest", el("code.portal-path", {}, build.digest)] : null,
+      ["Source", el("span.portal-path", build.source)],
+      build.digest ? ["Digest", el("code.portal-path", build.digest)] : null,
       ["Requested by", build.askers.join(", ")],
       build.job_id ? ["Slurm job", build.job_id] : null,
       ["Requested", exactly(build.asked_at)],
       build.ended_at ? ["Ended", exactly(build.ended_at)] : null,
-      result ? ["Image", el("span.portal-path", {}, `${result.image} (${bytes(result.size)}${result.signed ? ", signed" : ""})`)] : null,
+      result ? ["Image", el("span.portal-path", `${result.image} (${bytes(result.size)}${result.signed ? ", signed" : ""})`)] : null,
       result?.kernels?.length ? ["Kernels", result.kernels.map((kernel) => kernel.title).join(", ")] : null,
       result ? ["Server", result.server === "beside" ? "beside the container" : "in the container"] : null,
     ]),
@@ -62,27 +62,16 @@ function show(build) {
 }
 
 function actions(build) {
-  const live = isLive(build);
-  const button = live
-    ? el("button.btn.btn-outline-danger.portal-danger", { type: "button", id: "cancel", onclick: cancel }, "Cancel build…")
-    : build.state === "passed"
-      ? null
-      : el("button.btn.btn-jupyter", { type: "button", id: "retry", onclick: retry }, "Build again");
+  const what = isLive(build) ? "cancel" : build.state === "passed" ? "" : "retry";
   const place = byId("actions");
-  if (place.firstChild?.id === button?.id) return;
-  fill(place, button);
+  if (!differs(place, what)) return;
+  fill(place, what && (what === "cancel" ? button("Cancel build…", cancel, DANGER, { id: what }) : button("Build again", retry, MAIN, { id: what })));
 }
 
 async function cancel() {
-  const sure = await ask({
-    title: "Cancel this build?",
-    text: last.askers.length > 1 ? `${last.askers.join(", ")} requested this build. It is cancelled for all of them.` : "The Slurm job is cancelled. Data that was pulled stays in the cache.",
-    action: "Cancel build",
-    danger: true,
-    keep: "Continue building",
-  });
-  if (sure === null) return;
-  await perform(call(`builds/${id}/cancel`, { method: "POST", body: {} }), "The build is being cancelled.");
+  const text = last.askers.length > 1 ? `${last.askers.join(", ")} requested this build. It is cancelled for all of them.` : "The Slurm job is cancelled. Data that was pulled stays in the cache.";
+  const question = { title: "Cancel this build?", text, action: "Cancel build", danger: true, keep: "Continue building" };
+  await confirmed(question, () => call(`builds/${id}/cancel`, { method: "POST", body: {} }), "The build is being cancelled.");
 }
 
 async function retry() {
@@ -92,7 +81,8 @@ async function retry() {
       window.location.assign(buildPage(next.id));
       return "";
     }
-    byId("actions").replaceChildren();
+    differs(byId("actions"), ""); // the next state has its own
+    fill(byId("actions"));
     work.start();
     return "The build starts again and reuses the data that was pulled.";
   });
@@ -113,7 +103,6 @@ async function follow() {
   return ["building", "testing"].includes(version.state) || mine.some(isLive) ? EVERY : null;
 }
 
-let offered = "";
 function tested(tests) {
   const { state, message, name, number, environment } = version;
   const bad = tests.filter((test) => test.state === "failed").map((test) => gpuWords(test.gpu_type));
@@ -124,9 +113,7 @@ function tested(tests) {
     failed: message || "The tests failed. This version cannot be published.",
   };
   setText(byId("tests-words"), words[state] ?? state);
-  const key = `${name} ${number} ${state} ${version.published_at}`;
-  if (key === offered) return;
-  offered = key;
+  if (!differs(byId("next"), [name, number, state, version.published_at])) return;
   if (state !== "ready") {
     fill(byId("next"), state === "failed" ? el("a.btn.btn-outline-contrast", { href: environmentPage(name) }, "View environment") : null);
     fill(byId("publish"));
@@ -137,10 +124,10 @@ function tested(tests) {
   announce("The tests passed.");
 }
 
-function publish(button, environment) {
+function publish(opener, environment) {
   const { name, number } = version;
-  button.setAttribute("aria-expanded", "true");
-  button.classList.replace("btn-jupyter", "btn-outline-contrast"); // the form's button is the main one now
+  opener.setAttribute("aria-expanded", "true");
+  opener.classList.replace("btn-jupyter", "btn-outline-contrast"); // the form's button is the main one now
   const form = publishing({ name, number, environment }, () => window.location.assign(environmentPage(name)));
   fill(byId("publish"), form);
   form.querySelector("input").focus();

@@ -27,10 +27,9 @@ export async function conflict(name, mine, choose) {
         "div.alert.alert-warning.conflict",
         { role: "group", "aria-labelledby": "conflict-title" },
         el("h3", { id: "conflict-title" }, `Version ${theirs.number} is newer than the version that you edited`),
-        el("p", {}, `Saved by ${theirs.author} (${origins[theirs.origin] ?? theirs.origin}) at `, when(theirs.at), theirs.comment ? `: “${theirs.comment}”.` : ".", " Your text is not saved yet, but it is not lost. Choose:"),
+        el("p", `Saved by ${theirs.author} (${origins[theirs.origin] ?? theirs.origin}) at `, when(theirs.at), theirs.comment ? `: “${theirs.comment}”.` : ".", " Your text is not saved yet, but it is not lost. Choose:"),
         el(
           "div.entry-actions",
-          {},
           el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: pick("merge") }, "Merge by hand"),
           el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: pick("mine") }, "Save mine as the newest version"),
           el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: pick("theirs") }, `Use version ${theirs.number}`),
@@ -39,7 +38,6 @@ export async function conflict(name, mine, choose) {
       lines(changes, `Changes from version ${theirs.number} to your version`),
       el(
         "div.side-by-side",
-        {},
         side(`Version ${theirs.number}, by ${theirs.author}`, text),
         side("Your version", mine),
       ),
@@ -51,4 +49,4 @@ export async function conflict(name, mine, choose) {
   place.scrollIntoView({ block: "start" });
 }
 
-const side = (title, text) => el("section", { "aria-label": title }, el("h4", {}, title), el("pre.portal-log", { tabindex: "0", role: "region", "aria-label": `Text: ${title}` }, text));
+const side = (title, text) => el("section", { "aria-label": title }, el("h4", title), el("pre.portal-log", { tabindex: "0", role: "region", "aria-label": `Text: ${title}` }, text));

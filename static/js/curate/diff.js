@@ -14,11 +14,11 @@ export function lines(changes, label) {
     if (line.change === "same") return;
     for (let other = at - AROUND; other <= at + AROUND; other += 1) near.add(other);
   });
-  if (!near.size) return el("p.portal-quiet", {}, "The definitions are the same.");
+  if (!near.size) return el("p.portal-quiet", "The definitions are the same.");
   const shown = [];
   let left = 0;
   const skipped = () => {
-    if (left) shown.push(el("span.diff-line.diff-skipped", {}, `  ${count(left, "unchanged line")}`));
+    if (left) shown.push(el("span.diff-line.diff-skipped", `  ${count(left, "unchanged line")}`));
     left = 0;
   };
   changes.forEach((line, at) => {
@@ -27,7 +27,7 @@ export function lines(changes, label) {
       return;
     }
     skipped();
-    shown.push(el(`span.diff-line.diff-${line.change}`, {}, el("span", { "aria-hidden": "true" }, SIGNS[line.change]), WORDS[line.change] ? hidden(WORDS[line.change]) : null, `${line.text}\n`));
+    shown.push(el(`span.diff-line.diff-${line.change}`, el("span", { "aria-hidden": "true" }, SIGNS[line.change]), WORDS[line.change] ? hidden(WORDS[line.change]) : null, `${line.text}\n`));
   });
   skipped();
   return el("pre.diff", { tabindex: "0", role: "region", "aria-label": label }, shown);
@@ -35,13 +35,13 @@ export function lines(changes, label) {
 
 // Packages that differ (PackageChange); null: unknown for at least one version.
 export function packages(changes) {
-  if (!changes) return el("p.portal-quiet", {}, "Package changes are unknown: one of the versions was never built or tested.");
-  if (!changes.length) return el("p.portal-quiet", {}, "The packages are the same.");
+  if (!changes) return el("p.portal-quiet", "Package changes are unknown: one of the versions was never built or tested.");
+  if (!changes.length) return el("p.portal-quiet", "The packages are the same.");
   return el(
     "ul.package-changes",
     { "aria-label": "Packages" },
     changes.map(({ name, change, old, new: now }) =>
-      el(`li.diff-${change}`, {}, el("strong", {}, name), change === "changed" ? ` ${old} → ${now}` : ` ${change} (${now || old || "no version"})`),
+      el(`li.diff-${change}`, el("strong", name), change === "changed" ? ` ${old} → ${now}` : ` ${change} (${now || old || "no version"})`),
     ),
   );
 }

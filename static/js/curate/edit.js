@@ -7,6 +7,7 @@ import { byId, fill, setText, showTrouble } from "../dom.js";
 import { conflict } from "./conflict.js";
 import { Editor } from "./editor.js";
 import { name, poller } from "./environment.js";
+import { sends } from "../forms.js";
 import { keptNote } from "./kept.js";
 import { at } from "./words.js";
 
@@ -46,17 +47,9 @@ async function from(number) {
   editor.form.focus("title");
 }
 
-save.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const problem = byId("save-problem");
-  setText(problem, "");
-  const button = save.querySelector("button");
-  button.disabled = true;
+async function send() {
   const definition = await editor.validate();
-  if (!definition) {
-    setText(problem, "Fix the marked fields.");
-    return;
-  }
+  if (!definition) throw new Error("Fix the marked fields.");
   try {
     const version = await call(at(name), { method: "PUT", body: { definition, base, comment: byId("comment").value.trim() } });
     base = version.number;
@@ -66,11 +59,11 @@ save.addEventListener("submit", async (event) => {
     await tell(() => `Version ${base} is saved. ${version.state === "draft" ? "Build or test it, then publish it." : ""}`.trim());
     await poller.now();
   } catch (error) {
-    if (error.status === 409) await conflict(name, editor.text.value, resolve);
-    else setText(problem, error.message);
-    button.disabled = false;
+    if (error.status !== 409) throw error;
+    await conflict(name, editor.text.value, resolve);
   }
-});
+}
+sends(save, byId("save-problem"), send, { settled: () => (save.querySelector("button").disabled = !editor.definition || !editor.changed) });
 
 async function resolve(which, theirs) {
   base = theirs.number;

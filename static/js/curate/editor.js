@@ -155,7 +155,7 @@ export class Editor {
     const { problems } = this;
     const others = this.form.show(problems);
     this.text.show(problems);
-    fill(this.others, this.view === "form" ? others.map(({ field, message }) => el("li", {}, field && !message.includes(field) ? `${field}: ${message}` : message)) : []);
+    fill(this.others, this.view === "form" ? others.map(({ field, message }) => el("li", field && !message.includes(field) ? `${field}: ${message}` : message)) : []);
     setText(this.status, problems.length ? `${count(problems.length, "problem")}.` : "No problems.");
     this.onState({ definition: problems.length ? null : this.definition, problems, changed: this.changed });
   }

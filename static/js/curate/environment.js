@@ -2,7 +2,7 @@
 
 import { call, facts } from "../api.js";
 import { perform } from "../dialog.js";
-import { byId, el, fill, setText, showTrouble } from "../dom.js";
+import { byId, differs, el, fill, repaint, setText, showTrouble } from "../dom.js";
 import { menu } from "../menu.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
@@ -57,35 +57,32 @@ async function lastTests(newest) {
   return [];
 }
 
-let shown = "";
 function show(item, newest) {
-  const text = JSON.stringify([item, current, newest]);
-  if (text === shown) return;
-  shown = text;
+  if (!differs(main, [item, current, newest])) return;
   main.removeAttribute("aria-busy");
+  repaint(main, () => fill(main, headOf(item, newest)));
+  if (byId("environment-facts")) fill(byId("environment-facts"), factsOf(item));
+}
+
+function headOf(item, newest) {
   const { title, state } = item;
-  const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
-  fill(
-    main,
-    el("div.page-title", {}, el("h1", {}, title), el("div.entry-actions", {}, verbs(item, state))),
+  return [
+    el("div.page-title", el("h1", title), el("div.entry-actions", verbs(item, state))),
     el(
       "p.portal-facts.session-state",
-      {},
       versionState(state),
-      current === null ? el("span", {}, "not published yet") : item.offered ? null : el("span", {}, "not offered"),
-      el("code", {}, name),
-      item.sessions_now ? el("span", {}, `${count(item.sessions_now, "session")} running now`) : null,
+      current === null ? el("span", "not published yet") : item.offered ? null : el("span", "not offered"),
+      el("code", name),
+      item.sessions_now ? el("span", `${count(item.sessions_now, "session")} running now`) : null,
     ),
-    newest ? el("div.stepper-line", {}, el("span.portal-quiet", {}, `Version ${newest.number}`), stepper(newest)) : null,
-    item.reason || item.message ? el("div.alert.alert-secondary.ending", {}, item.reason || item.message) : null,
-  );
-  if (byId("environment-facts")) fill(byId("environment-facts"), factsOf(item));
-  if (focused) [...main.querySelectorAll("a, button")].find((element) => element.textContent === focused)?.focus();
+    newest ? el("div.stepper-line", el("span.portal-quiet", `Version ${newest.number}`), stepper(newest)) : null,
+    item.reason || item.message ? el("div.alert.alert-secondary.ending", item.reason || item.message) : null,
+  ];
 }
 
 function factsOf(item) {
   return factList([
-      item.digest ? ["Digest", el("code.portal-path", {}, item.digest)] : null,
+      item.digest ? ["Digest", el("code.portal-path", item.digest)] : null,
       item.kernels?.length ? ["Kernels", item.kernels.map((kernel) => kernel.title).join(", ")] : null,
       item.gpu_types?.length ? ["GPU types", item.gpu_types.map(gpuWords).join(", ")] : null,
       ["Visible to", visibleTo(item)],
@@ -101,8 +98,7 @@ function verbs(item, state) {
   const buttons = [button("Test again", testAgain)];
   if (state === "deprecated" || state === "withdrawn") {
     buttons.push(button("Offer again…", () => then(verb(name, ["offer-again"], { title: `Offer ${item.title} again?`, text: "", action: "Offer again", said: `${item.title} is offered again.` }))));
-  }
-  if (state !== "deprecated" && state !== "withdrawn") {
+  } else {
     buttons.push(
       button("Deprecate…", () =>
         then(verb(name, ["deprecate"], { title: `Deprecate ${item.title}?`, text: "Users can still launch it, and see your message.", action: "Deprecate", field: message("Message to users, e.g. what to use instead"), body: (text) => ({ message: text }), said: `${item.title} is deprecated.` })),

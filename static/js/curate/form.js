@@ -18,10 +18,10 @@ export class DefinitionForm {
     this.inputs = new Map();
     place.replaceChildren(
       ...groups.map((group) => {
-        const fields = el("div.fields", {}, group.fields.map((field) => this.#field(field, fixed.includes(field.name))));
+        const fields = el("div.fields", group.fields.map((field) => this.#field(field, fixed.includes(field.name))));
         // Rarely changed groups are folded; they open if a value in them is not the usual one.
-        if (group.folded) return el("details.field-group", {}, el("summary", {}, group.legend), fields);
-        return el("fieldset.field-group", {}, el("legend", {}, group.legend), fields);
+        if (group.folded) return el("details.field-group", el("summary", group.legend), fields);
+        return el("fieldset.field-group", el("legend", group.legend), fields);
       }),
       ...Object.entries(lists).map(([id, values]) => el("datalist", { id }, values.map((value) => el("option", { value })))),
     );
@@ -115,11 +115,11 @@ export class DefinitionForm {
     if (fixed) element.readOnly = true;
     if (this.readOnly) element.disabled = true;
     if (field.kind === "check") {
-      const block = el("div", {}, el("label.check", { for: id }, element, ` ${field.label}`), help, problem);
+      const block = el("div", el("label.check", { for: id }, element, ` ${field.label}`), help, problem);
       this.inputs.set(field.name, { field, element, block, problem });
       return block;
     }
-    const block = el(`div${field.kind === "area" ? ".field-whole" : ""}`, {}, el("label.form-label", { for: id }, field.label), element, help, problem);
+    const block = el(`div${field.kind === "area" ? ".field-whole" : ""}`, el("label.form-label", { for: id }, field.label), element, help, problem);
     this.inputs.set(field.name, { field, element, block, problem });
     return block;
   }

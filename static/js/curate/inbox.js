@@ -12,15 +12,14 @@ import { loadRequests } from "./requests.js";
 import { buildPage, environmentPage, gpuWords, isLive, versionState, when, workState } from "./words.js";
 
 const EVERY = 5000;
-const BUILDS = 10;
 const KINDS = { container: "Container", modules: "Modules", venv: "Virtual environment" };
 let environments = [];
 
 const table = new Table(byId("environments"), {
   label: "environments-title",
   columns: [
-    { head: "Environment", cell: (environment) => el("div", {}, el("a.first", { href: environmentPage(environment.name) }, environment.title || environment.name), el("span.second", {}, environment.name)) },
-    { head: "State", cell: (environment) => el("div", {}, versionState(environment.state), environment.offered ? null : el("span.second", {}, "not offered"), environment.draft && environment.draft.number > 1 ? el("span.second", {}, `version ${environment.draft.number} ${environment.draft.state}`) : null) },
+    { head: "Environment", cell: (environment) => el("div", el("a.first", { href: environmentPage(environment.name) }, environment.title || environment.name), el("span.second", environment.name)) },
+    { head: "State", cell: (environment) => el("div", versionState(environment.state), environment.offered ? null : el("span.second", "not offered"), environment.draft && environment.draft.number > 1 ? el("span.second", `version ${environment.draft.number} ${environment.draft.state}`) : null) },
     { head: "Reason", wide: true, cell: (environment) => environment.reason || environment.message || "–" },
     { head: "Kind", cell: (environment) => KINDS[environment.kind] ?? environment.kind },
     { head: "GPU types", cell: (environment) => (environment.gpu_types?.length ? environment.gpu_types.map(gpuWords).join(", ") : "–") },
@@ -31,18 +30,15 @@ const builds = new Table(byId("builds"), {
   label: "builds-title",
   columns: [
     { head: "Build", cell: (build) => el("a", { href: buildPage(build.id) }, `Build ${build.id}`) },
-    { head: "State", cell: (build) => el("div", {}, workState(build.state), isLive(build) && build.step ? el("span.second", {}, build.step) : null) },
-    { head: "Source", wide: true, cell: (build) => el("span.portal-path", {}, build.source) },
+    { head: "State", cell: (build) => el("div", workState(build.state), isLive(build) && build.step ? el("span.second", build.step) : null) },
+    { head: "Source", wide: true, cell: (build) => el("span.portal-path", build.source) },
     { head: "Requested by", cell: (build) => build.askers.join(", ") },
     { head: "Requested", cell: (build) => when(build.asked_at) },
     { head: "Result", wide: true, cell: (build) => build.message || "–" },
   ],
 });
-const pager = new Pager(byId("builds-pager"), BUILDS, loadBuilds);
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  showEnvironments();
-});
+const pager = new Pager(byId("builds-pager"), 10, loadBuilds);
+const values = followForm(byId("filters"), showEnvironments);
 
 async function loadEnvironments() {
   const answer = await call("environments", { query: { all: "true" } });
@@ -51,7 +47,7 @@ async function loadEnvironments() {
   fill(
     byId("files-list"),
     (answer.errors ?? []).map(({ file, line, message }) =>
-      el("li.entry", {}, el("div", {}, el("p", {}, el("code", {}, file), line ? `, line ${line}` : ""), el("p.why", {}, message))),
+      el("li.entry", el("div", el("p", el("code", file), line ? `, line ${line}` : ""), el("p.why", message))),
     ),
   );
   showEnvironments();
@@ -68,9 +64,7 @@ function showEnvironments() {
 }
 
 async function loadBuilds() {
-  const page = await call("builds", { query: { limit: BUILDS, after: pager.after } });
-  if (!page.items.length && pager.back()) return loadBuilds();
-  pager.show(page);
+  const page = await pager.read((place) => call("builds", { query: place }));
   builds.show(page.items, "No builds yet.");
   const live = page.items.filter(isLive).length;
   setText(byId("builds-count"), live ? `${count(live, "build")} under way` : "");

@@ -13,10 +13,9 @@ export function keptNote(editor, draft, done = () => {}) {
   const note = el(
     "div.alert.alert-info.trouble",
     { role: "group", "aria-label": "Unsaved changes" },
-    el("p", {}, `This tab has unsaved changes from ${clock(draft.at)}.`),
+    el("p", `This tab has unsaved changes from ${clock(draft.at)}.`),
     el(
       "div.entry-actions",
-      {},
       el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: leave(() => editor.edit(draft)) }, "Restore"),
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: leave(() => editor.draft.forget()) }, "Discard"),
     ),

@@ -23,7 +23,7 @@ export class LogBox {
     this.follow = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-pressed": "true", onclick: () => this.#turn(!this.following) }, "Follow");
     this.save = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#save() }, "Save log");
     place.replaceChildren(
-      el("div.part-head", {}, el(level, { id: `${id}-title` }, title), this.words, el("div.entry-actions", {}, this.follow, this.save)),
+      el("div.part-head", el(level, { id: `${id}-title` }, title), this.words, el("div.entry-actions", this.follow, this.save)),
       this.pre,
     );
     this.pre.addEventListener("scroll", () => this.#scrolled());

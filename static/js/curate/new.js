@@ -52,7 +52,7 @@ async function look() {
   try {
     const image = await call("images/resolve", { method: "POST", body: { source: text } });
     if (mine !== looked) return;
-    fill(byId("origin-words"), "Found in the registry: ", el("code.portal-path", {}, image.digest), ` ${[image.architecture, bytes(image.size), image.created.slice(0, 10)].filter(Boolean).join(", ")}`);
+    fill(byId("origin-words"), "Found in the registry: ", el("code.portal-path", image.digest), ` ${[image.architecture, bytes(image.size), image.created.slice(0, 10)].filter(Boolean).join(", ")}`);
   } catch (error) {
     if (mine !== looked) return;
     setText(byId("origin-words"), "");
@@ -126,7 +126,7 @@ async function begin() {
     fill(byId("editor-problems"));
   }
   const wanted = query.get("source");
-  if (query.get("request")) fill(byId("troubles"), el("p.alert.alert-info.trouble", {}, `For request ${query.get("request")}. Answer the request on the Curate page after publishing the environment.`));
+  if (query.get("request")) fill(byId("troubles"), el("p.alert.alert-info.trouble", `For request ${query.get("request")}. Answer the request on the Curate page after publishing the environment.`));
   if (wanted && !kept) {
     source.value = wanted;
     await look();

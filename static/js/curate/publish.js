@@ -1,7 +1,7 @@
 // Publishes a tested version to chosen users, or launches its preview first.
 
 import { call } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { confirmed, tell } from "../dialog.js";
 import { el } from "../dom.js";
 import { sends, Wrong } from "../forms.js";
 import { AUDIENCES } from "./audience.js";
@@ -14,13 +14,11 @@ export function publishing({ name, number, environment }, done) {
   const id = `publish-${number}`;
   const chosen = AUDIENCES.find((audience) => environment[audience.name]?.length)?.name ?? "everyone";
   const radio = (value, label) => {
-    const input = el("input", { type: "radio", name: id, value, id: `${id}-${value}` });
-    input.checked = value === chosen;
+    const input = el("input", { type: "radio", name: id, value, id: `${id}-${value}`, checked: value === chosen });
     return el("label.check", { for: `${id}-${value}` }, input, ` ${label}`);
   };
   const field = ({ name: key, title }) => {
-    const input = el("input.form-control", { id: `${id}-${key}-names`, type: "text", autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-problem` });
-    input.value = (environment[key] ?? []).join(", ");
+    const input = el("input.form-control", { id: `${id}-${key}-names`, type: "text", value: (environment[key] ?? []).join(", "), autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-problem` });
     return el("div", { dataset: { of: key } }, el("label.form-label", { for: input.id }, `${title}, separated by commas`), input);
   };
   const problem = el("p.form-problem", { id: `${id}-problem`, role: "alert" });
@@ -29,13 +27,12 @@ export function publishing({ name, number, environment }, done) {
     { "aria-label": `Publish version ${number}` },
     el(
       "fieldset.portal-part",
-      {},
-      el("legend", {}, "Visible to"),
-      el("div.choices", {}, radio("everyone", "Everyone"), AUDIENCES.map(({ name: key, title }) => radio(key, `Members of ${title.toLowerCase()}`))),
+      el("legend", "Visible to"),
+      el("div.choices", radio("everyone", "Everyone"), AUDIENCES.map(({ name: key, title }) => radio(key, `Members of ${title.toLowerCase()}`))),
     ),
     AUDIENCES.map(field),
     problem,
-    el("button.btn.btn-jupyter", {}, "Publish"),
+    el("button.btn.btn-jupyter", "Publish"),
   );
   const which = () => AUDIENCES.find((audience) => audience.name === form.elements[id].value);
   const fit = () => {
@@ -66,10 +63,5 @@ export async function tryIt(name, number) {
 
 // Runs an action on an environment after confirmation; resolves to whether it was done.
 export async function verb(name, path, { title, text, action, field = null, danger = false, body = (_) => ({}), said }) {
-  const given = await ask({ title, text, action, field, danger });
-  if (given === null) return false;
-  return tell(async () => {
-    await call(at(name, ...path), { method: "POST", body: body(given) });
-    return said;
-  });
+  return confirmed({ title, text, action, field, danger }, (given) => call(at(name, ...path), { method: "POST", body: body(given) }), said);
 }

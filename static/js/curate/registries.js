@@ -1,7 +1,7 @@
 // Registries: list, add, change, check, remove. Passwords are sent, but never received.
 
 import { call } from "../api.js";
-import { ask, perform, tell } from "../dialog.js";
+import { confirmed, tell } from "../dialog.js";
 import { byId, el, empty, fill, setText } from "../dom.js";
 import { sends } from "../forms.js";
 import { count } from "../words.js";
@@ -18,7 +18,7 @@ async function load() {
   try {
     const { items } = await call("registries");
     setText(byId("list-count"), items.length ? count(items.length, "registry", "registries") : "");
-    fill(byId("list"), items.length ? el("ul.entries", {}, items.map(entry)) : empty("No registries yet. Images are pulled without credentials."));
+    fill(byId("list"), items.length ? el("ul.entries", items.map(entry)) : empty("No registries yet. Images are pulled without credentials."));
   } catch (error) {
     setText(byId("list-count"), error.message);
   } finally {
@@ -35,23 +35,20 @@ function entry(item) {
     { dataset: { host: item.host } },
     el(
       "div",
-      {},
-      el("h3", {}, item.host),
+      el("h3", item.host),
       el(
         "p.portal-facts",
-        {},
-        item.username ? el("span", {}, item.username) : null,
-        el("span", {}, secret),
-        item.mirror ? el("span", {}, `mirror ${item.mirror}`) : null,
-        item.insecure ? el("span", {}, "TLS is not verified") : null,
-        item.ca_file ? el("span", {}, `CA file ${item.ca_file}`) : null,
-        el("span", {}, `by ${item.author}, `, when(item.at)),
+        item.username ? el("span", item.username) : null,
+        el("span", secret),
+        item.mirror ? el("span", `mirror ${item.mirror}`) : null,
+        item.insecure ? el("span", "TLS is not verified") : null,
+        item.ca_file ? el("span", `CA file ${item.ca_file}`) : null,
+        el("span", `by ${item.author}, `, when(item.at)),
       ),
       said,
     ),
     el(
       "div.entry-actions",
-      {},
       check,
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Change ${item.host}`, onclick: () => change(item) }, "Change"),
       el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", "aria-label": `Remove ${item.host}`, onclick: () => remove(item.host) }, "Remove"),
@@ -96,10 +93,9 @@ function clear() {
 }
 
 async function remove(host) {
-  const sure = await ask({ title: `Remove ${host}?`, text: "Its stored password is deleted. Existing images are kept.", action: "Remove", danger: true, keep: "Keep registry" });
-  if (sure === null) return;
-  await perform(call(`registries/${encodeURIComponent(host)}`, { method: "DELETE" }), `${host} is removed.`);
-  if (changing === host) clear();
+  const question = { title: `Remove ${host}?`, text: "Its stored password is deleted. Existing images are kept.", action: "Remove", danger: true, keep: "Keep registry" };
+  const removed = await confirmed(question, () => call(`registries/${encodeURIComponent(host)}`, { method: "DELETE" }), `${host} is removed.`);
+  if (removed && changing === host) clear();
   await load();
 }
 

@@ -2,23 +2,19 @@
 
 import { call, facts } from "../api.js";
 import { tell } from "../dialog.js";
-import { byId, el, empty, fill, setText } from "../dom.js";
+import { byId, differs, el, empty, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { all, environmentPage, when } from "./words.js";
-
-let shown = "";
 
 export async function loadRequests() {
   const place = byId("requests");
   try {
     const items = await all("environment-requests", { state: "open" }, 200);
-    const text = JSON.stringify(items);
-    if (text === shown) return;
     // Keep an answer that is being written.
     if ([...place.querySelectorAll("textarea, input")].some((field) => field.value)) return;
-    shown = text;
+    if (!differs(place, items)) return;
     setText(byId("requests-count"), items.length ? count(items.length, "open request") : "");
-    fill(place, items.length ? el("ul.entries", {}, items.map(entry)) : empty("No open requests."));
+    fill(place, items.length ? el("ul.entries", items.map(entry)) : empty("No open requests."));
   } catch (error) {
     setText(byId("requests-count"), error.message);
   } finally {
@@ -36,7 +32,6 @@ function entry(item) {
     try {
       await call(`environment-requests/${item.id}/answer`, { method: "POST", body: { state, answer: answer.value.trim(), environment: state === "done" ? environment.value.trim() : "" } });
       answer.value = environment.value = "";
-      shown = "";
       await tell(() => `The answer to ${item.person} is sent.`);
       await loadRequests();
       byId("requests-title").scrollIntoView({ block: "nearest" });
@@ -51,22 +46,18 @@ function entry(item) {
     { dataset: { request: item.id } },
     el(
       "div",
-      {},
-      el("p.entry-text", {}, item.text),
-      item.source ? el("p.portal-path", {}, el("code", {}, item.source)) : null,
-      el("p.portal-facts", {}, el("span", {}, item.person), el("span", {}, when(item.at)), item.environment ? el("a", { href: environmentPage(item.environment) }, item.environment) : null),
+      el("p.entry-text", item.text),
+      item.source ? el("p.portal-path", el("code", item.source)) : null,
+      el("p.portal-facts", el("span", item.person), el("span", when(item.at)), item.environment ? el("a", { href: environmentPage(item.environment) }, item.environment) : null),
       el(
         "div.entry-actions",
-        {},
         el("a.btn.btn-sm.btn-outline-contrast", { href: `${facts.prefix}curate/new?${query}` }, "Create environment"),
       ),
       el(
         "details",
-        {},
-        el("summary", {}, "Answer"),
+        el("summary", "Answer"),
         el(
           "div.answer",
-          {},
           el("label.form-label", { for: answer.id }, `Answer to ${item.person}`),
           answer,
           el("label.form-label", { for: environment.id }, "Name of the environment (optional)"),
@@ -74,7 +65,6 @@ function entry(item) {
           problem,
           el(
             "div.entry-actions",
-            {},
             el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => send("done") }, "Mark as done"),
             el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => send("declined") }, "Decline"),
           ),

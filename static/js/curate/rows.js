@@ -14,7 +14,7 @@ export class Rows {
     this.made = 0;
     this.list = el("ul.rows", { id: `${id}-rows` });
     this.adder = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#add({}, true) }, `Add a ${noun}`);
-    this.element = el("div", {}, this.list, this.adder);
+    this.element = el("div", this.list, this.adder);
   }
 
   get value() {
@@ -40,12 +40,10 @@ export class Rows {
     const number = this.made;
     const row = el(
       "li.row-line",
-      {},
       this.columns.map((column) => {
         const id = `${this.id}-${number}-${column.name}`;
         if (column.kind === "check") {
-          const box = el("input", { id, type: "checkbox", dataset: { column: column.name } });
-          box.checked = values[column.name] ?? true;
+          const box = el("input", { id, type: "checkbox", checked: values[column.name] ?? true, dataset: { column: column.name } });
           return el("label.check", { for: id }, box, ` ${column.label}`);
         }
         const common = { id, "aria-describedby": this.describedBy, dataset: { column: column.name, ...(column.number ? { number: "1" } : {}) } };
@@ -53,7 +51,7 @@ export class Rows {
           ? el("select.form-select.form-select-sm", common, column.choices.map(([value, words]) => el("option", { value }, words)))
           : el("input.form-control.form-control-sm", { ...common, type: column.type ?? "text", inputmode: column.number ? "numeric" : null, autocomplete: "off" });
         field.value = values[column.name] ?? column.usual ?? column.choices?.[0][0] ?? "";
-        return el("div", {}, el("label.form-label", { for: id }, column.label), field);
+        return el("div", el("label.form-label", { for: id }, column.label), field);
       }),
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove this ${this.noun}`, onclick: () => this.#remove(row) }, "Remove"),
     );

@@ -1,6 +1,6 @@
 // Progress of a build: its steps in order, with a bar for the running one.
 
-import { el, fill } from "../dom.js";
+import { differs, el, fill } from "../dom.js";
 import { share } from "../words.js";
 import { isLive } from "./words.js";
 
@@ -23,7 +23,6 @@ export class Steps {
   constructor(place) {
     this.place = place;
     this.seen = [];
-    this.text = "";
   }
 
   show(build) {
@@ -35,9 +34,7 @@ export class Steps {
     const now = step || (queued ? "queue" : "prepare");
     const order = [...known, ...this.seen.filter((step) => !known.includes(step))];
     const at = now === "done" ? order.length : order.indexOf(now);
-    const text = JSON.stringify([build.state, now, build.share, build.message, order]);
-    if (text === this.text) return;
-    this.text = text;
+    if (!differs(this, [build.state, now, build.share, build.message, order])) return;
     fill(
       this.place,
       order.map((step, number) => {
@@ -47,8 +44,8 @@ export class Steps {
         return el(
           `li.step.step-${state}`,
           { "aria-current": state === "now" ? "step" : null },
-          el("span.step-name", {}, STEPS[step] ?? step),
-          el("span.portal-quiet", {}, ` ${{ done: "done", now: build.share === null ? "" : share(build.share), ended: build.state, ahead: "" }[state]}`),
+          el("span.step-name", STEPS[step] ?? step),
+          el("span.portal-quiet", ` ${{ done: "done", now: build.share === null ? "" : share(build.share), ended: build.state, ahead: "" }[state]}`),
           state === "now" ? bar(build, STEPS[step] ?? step) : null,
         );
       }),

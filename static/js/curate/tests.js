@@ -1,7 +1,7 @@
 // Smoke tests: results by GPU type and kernel, with logs.
 
 import { call } from "../api.js";
-import { el, empty, fill } from "../dom.js";
+import { differs, el, empty, fill } from "../dom.js";
 import { facts as factList } from "../panel.js";
 import { pill } from "../status.js";
 import { count, short } from "../words.js";
@@ -31,7 +31,7 @@ export class TestCards {
     for (const [id, card] of this.cards) if (!shown.has(id)) card.close();
     this.cards = shown;
     if (same) return;
-    this.list = el("ul.entries", {}, [...shown.values()].map((card) => card.element));
+    this.list = el("ul.entries", [...shown.values()].map((card) => card.element));
     fill(this.place, this.list);
   }
 }
@@ -41,31 +41,28 @@ class TestCard {
     this.id = test.id;
     this.body = el("div.test-body");
     this.log = el("div");
-    this.details = el("details", {}, el("summary", {}, "Test log"), this.log);
+    this.details = el("details", el("summary", "Test log"), this.log);
     this.details.addEventListener("toggle", () => (this.details.open ? this.#open() : this.close()));
-    this.element = el("li.entry.test", { dataset: { test: test.id } }, el("div", {}, this.body, this.details));
+    this.element = el("li.entry.test", { dataset: { test: test.id } }, el("div", this.body, this.details));
   }
 
   show(test) {
-    const text = JSON.stringify(test);
-    if (text === this.text) return;
-    this.text = text;
+    if (!differs(this, test)) return;
     const result = test.result ?? {};
     const failed = test.state === "failed" || test.state === "unknown";
     fill(
       this.body,
       el(
         "p.portal-facts",
-        {},
-        el("strong", {}, gpuWords(test.gpu_type)),
+        el("strong", gpuWords(test.gpu_type)),
         workState(test.state),
-        test.number ? el("span", {}, `version ${test.number}`) : null,
-        result.simulated ? el("span.badge.portal-simulated", {}, "simulated GPUs") : null,
-        isLive(test) && test.step ? el("span", {}, test.step) : null,
-        el("span", {}, when(test.ended_at ?? test.started_at ?? test.asked_at)),
-        test.job_id ? el("span", {}, `job ${test.job_id}`) : null,
+        test.number ? el("span", `version ${test.number}`) : null,
+        result.simulated ? el("span.badge.portal-simulated", "simulated GPUs") : null,
+        isLive(test) && test.step ? el("span", test.step) : null,
+        el("span", when(test.ended_at ?? test.started_at ?? test.asked_at)),
+        test.job_id ? el("span", `job ${test.job_id}`) : null,
       ),
-      test.message ? el(`p.why${failed ? ".form-problem" : ""}`, {}, test.message) : null,
+      test.message ? el(`p.why${failed ? ".form-problem" : ""}`, test.message) : null,
       kernels(result.kernels),
       found(result),
     );
@@ -91,10 +88,9 @@ function kernels(results) {
     results.map(({ kernel, passed, seconds, version, reason }) =>
       el(
         "li",
-        {},
         pill(passed ? "passed" : "failed", `${kernel.title} ${passed ? "answers" : "does not answer"}`),
-        el("span.portal-quiet", {}, [version, passed && seconds ? `${short(seconds)} s` : ""].filter(Boolean).map((words) => ` ${words}`).join(",")),
-        reason ? el("p.why", {}, reason) : null,
+        el("span.portal-quiet", [version, passed && seconds ? `${short(seconds)} s` : ""].filter(Boolean).map((words) => ` ${words}`).join(",")),
+        reason ? el("p.why", reason) : null,
       ),
     ),
   );

@@ -33,7 +33,7 @@ export class TextView {
       this.problems,
       problems.map(({ line, field, message }) => {
         const words = line || !field || message.includes(`'${field}'`) ? message : `${field}: ${message}`;
-        return el("li", {}, line ? el("button.link", { type: "button", onclick: () => this.go(line) }, `Line ${line}`) : null, line ? `: ${words}` : words);
+        return el("li", line ? el("button.link", { type: "button", onclick: () => this.go(line) }, `Line ${line}`) : null, line ? `: ${words}` : words);
       }),
     );
   }

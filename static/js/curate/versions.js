@@ -2,7 +2,7 @@
 
 import { call } from "../api.js";
 import { perform, tell } from "../dialog.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, differs, el, fill, setText } from "../dom.js";
 import { menu } from "../menu.js";
 import { Pager } from "../pager.js";
 import { Table } from "../table.js";
@@ -11,7 +11,6 @@ import { lines, packages } from "./diff.js";
 import { publishing, tryIt, verb } from "./publish.js";
 import { at, buildPage, origins, versionState, when } from "./words.js";
 
-const LIMIT = 10;
 
 export class Versions {
   // `onEdit(version)`: the user edits from this version; `onChange()`: an action was done.
@@ -22,16 +21,16 @@ export class Versions {
     this.items = [];
     this.current = null; // number of the published version
     // Without a pager, the page shows only the newest version.
-    this.pager = byId("versions-pager") ? new Pager(byId("versions-pager"), LIMIT, () => this.load()) : null;
+    this.pager = byId("versions-pager") ? new Pager(byId("versions-pager"), 10, () => this.load()) : null;
     this.table = new Table(byId("versions"), {
       label: "versions-title",
       columns: [
-        { head: "Version", cell: (version) => el("div", {}, el("span.first", {}, String(version.number)), version.number === this.current ? el("span.second", {}, "published") : null) },
+        { head: "Version", cell: (version) => el("div", el("span.first", String(version.number)), version.number === this.current ? el("span.second", "published") : null) },
         { head: "State", cell: (version) => versionState(version.state) },
         { head: "Author", cell: (version) => version.author || "–" },
         { head: "Date", cell: (version) => when(version.at) },
-        { head: "Origin", cell: (version) => el("div", {}, origins[version.origin] ?? version.origin, version.base && version.base !== version.number - 1 ? el("span.second", {}, `from version ${version.base}`) : null) },
-        { head: "Change note", wide: true, cell: (version) => el("div", {}, el("span.first.entry-text", {}, version.comment || "–"), version.message ? el("span.second.why", {}, version.message) : null) },
+        { head: "Origin", cell: (version) => el("div", origins[version.origin] ?? version.origin, version.base && version.base !== version.number - 1 ? el("span.second", `from version ${version.base}`) : null) },
+        { head: "Change note", wide: true, cell: (version) => el("div", el("span.first.entry-text", version.comment || "–"), version.message ? el("span.second.why", version.message) : null) },
         { head: "", wide: true, cell: (version) => this.#actions(version) },
       ],
     });
@@ -42,12 +41,9 @@ export class Versions {
   }
 
   async load() {
-    const query = this.pager ? { limit: LIMIT, after: this.pager.after } : { limit: 1 };
-    const page = await call(at(this.name, "versions"), { query });
-    this.pager?.show(page);
-    const text = JSON.stringify([page.items, this.current]);
-    if (text === this.text) return;
-    this.text = text;
+    const read = (query) => call(at(this.name, "versions"), { query });
+    const page = await (this.pager ? this.pager.read(read) : read({ limit: 1 }));
+    if (!differs(this, [page.items, this.current])) return;
     this.items = page.items;
     if (byId("versions-count")) setText(byId("versions-count"), page.total ? count(page.total, "version") : "");
     // Restore the focus: the rows are new elements.
@@ -88,7 +84,7 @@ export class Versions {
     const [main, ...others] = buttons;
     const next = number === this.items[0].number && main.id !== `edit-${number}` && !published;
     main.className = `btn btn-sm btn-${next ? "jupyter" : "outline-contrast"}`;
-    return el("div.entry-actions", {}, main, menu(`version ${number}`, ...others));
+    return el("div.entry-actions", main, menu(`version ${number}`, ...others));
   }
 
   async build(number) {
@@ -130,9 +126,9 @@ export class Versions {
       const changes = await call(at(this.name, "comparison"), { query: { old: older, new: newer } });
       fill(
         place,
-        el("h3", {}, `Changes from version ${older} to ${newer}`),
+        el("h3", `Changes from version ${older} to ${newer}`),
         lines(changes.lines, "The definitions"),
-        el("h4", {}, "Packages"),
+        el("h4", "Packages"),
         packages(changes.packages),
       );
     } catch (error) {

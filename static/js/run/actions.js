@@ -2,7 +2,7 @@
 // null); `refresh()` reads the run again, soon. Stopping and deleting are here.
 
 import { call, facts } from "../api.js";
-import { ask, perform } from "../dialog.js";
+import { confirmed } from "../dialog.js";
 import { el } from "../dom.js";
 import { menu } from "../menu.js";
 
@@ -26,25 +26,18 @@ export function actionBar(run, refresh) {
 }
 
 async function remove(run) {
-  const sure = await ask({
+  const question = {
     title: `Delete “${run.name}”?`,
     text: `The run, its points and its curves are deleted from the portal. Its files stay: ${run.folder}`,
     action: "Delete run",
     danger: true,
-  });
-  if (sure === null) return;
-  const deleted = await perform(call(`runs/${encodeURIComponent(run.id)}/record`, { method: "DELETE" }));
+  };
+  const deleted = await confirmed(question, () => call(`runs/${encodeURIComponent(run.id)}/record`, { method: "DELETE" }));
   if (deleted) window.location.assign(`${facts.prefix}runs`);
 }
 
 async function stop(run, refresh) {
-  const sure = await ask({
-    title: `Stop “${run.name}”?`,
-    text: "Waiting and running points are cancelled. Output written so far is kept.",
-    action: "Stop run",
-    danger: true,
-  });
-  if (sure === null) return;
-  await perform(call(`runs/${encodeURIComponent(run.id)}`, { method: "DELETE" }));
+  const text = "Waiting and running points are cancelled. Output written so far is kept.";
+  await confirmed({ title: `Stop “${run.name}”?`, text, action: "Stop run", danger: true }, () => call(`runs/${encodeURIComponent(run.id)}`, { method: "DELETE" }));
   refresh();
 }

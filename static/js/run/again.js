@@ -4,7 +4,7 @@
 import { spaceOf } from "../space.js";
 import { actionButton, actions } from "./actions.js";
 import { call, facts } from "../api.js";
-import { answered, ask, perform, tell } from "../dialog.js";
+import { answered, ask, confirmed, perform } from "../dialog.js";
 import { el, fill, hidden } from "../dom.js";
 import { openForm } from "../forms.js";
 import { runPage } from "./view.js";
@@ -40,8 +40,8 @@ function askChanges(run, left) {
       title: `Run ${count(left, "point")} of “${run.name}” again?`,
       text: "Points that have succeeded do not run again. Empty fields leave the resources as they were.",
       content: [
-        el("div.mb-2", {}, el("label.form-label", { for: "again-time" }, "Time limit of each point"), fields.time),
-        el("div.mb-2", {}, el("label.form-label", { for: "again-memory" }, "Memory of each point"), fields.memory),
+        el("div.mb-2", el("label.form-label", { for: "again-time" }, "Time limit of each point"), fields.time),
+        el("div.mb-2", el("label.form-label", { for: "again-memory" }, "Memory of each point"), fields.memory),
       ],
       action: "Run again",
       first: fields.time,
@@ -77,14 +77,12 @@ export function driftPart(run) {
   const finished = run.counts.succeeded + run.counts.failed;
   return el(
     "div.run-drift",
-    {},
-    el("p", {}, "It repeats ", link, run.drift.length || !finished ? "." : ". No differences were found."),
+    el("p", "It repeats ", link, run.drift.length || !finished ? "." : ". No differences were found."),
     run.drift.length
       ? el(
           "details",
-          {},
-          el("summary", {}, count(run.drift.length, "difference")),
-          el("ul", {}, run.drift.map((difference) => el("li", {}, `${difference.text} (${count(difference.points, "point")})`))),
+          el("summary", count(run.drift.length, "difference")),
+          el("ul", run.drift.map((difference) => el("li", `${difference.text} (${count(difference.points, "point")})`))),
         )
       : null,
   );
@@ -113,16 +111,15 @@ export class Shares {
       this.place,
       el("h2", { id: "shares-title" }, "Shared with"),
       shares.users.length
-        ? el("ul.run-shares", {}, shares.users.map((user) => el("li", {}, el("span", {}, user), this.#stop(run, user))))
-        : el("p.portal-quiet", {}, "Only you see this run."),
+        ? el("ul.run-shares", shares.users.map((user) => el("li", el("span", user), this.#stop(run, user))))
+        : el("p.portal-quiet", "Only you see this run."),
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#share(run) }, "Share run…"),
     );
   }
 
   #stop(run, user) {
     const act = async () => {
-      const request = () => call(`${path(run)}/shares/${encodeURIComponent(user)}`, { method: "DELETE" });
-      await tell(async () => (await request()).message);
+      await perform(call(`${path(run)}/shares/${encodeURIComponent(user)}`, { method: "DELETE" }));
       await this.#load(run);
       this.place.querySelector("button:last-of-type")?.focus();
     };
@@ -130,14 +127,13 @@ export class Shares {
   }
 
   async #share(run) {
-    const user = await ask({
+    const question = {
       title: `Share “${run.name}”?`,
       text: "The user sees the run and its points, and can repeat it. To repeat it, they must be able to read its folder.",
       action: "Share",
       field: { label: "User name", required: true, maxlength: 255 },
-    });
-    if (!user) return;
-    await perform(call(`${path(run)}/shares`, { method: "POST", body: { user } }));
+    };
+    await confirmed(question, (user) => call(`${path(run)}/shares`, { method: "POST", body: { user } }));
     await this.#load(run);
   }
 }

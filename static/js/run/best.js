@@ -1,13 +1,10 @@
-// The metric that counts, and the point that is best by it, with the curves of the best points. Both choices are
-// kept in the page's address, and the direction of each metric for the user.
+// The metric that counts, and the point that is best by it, with the curves of the best points.
 
 import { call } from "../api.js";
 import { copies } from "../copy.js";
-import { byId, el, fill, setText } from "../dom.js";
-import { keepInAddress } from "../filters.js";
-import { measured } from "./axes.js";
-import { goalOf, keepGoal } from "./goals.js";
+import { byId, differs, el, fill, setText } from "../dom.js";
 import { Lines } from "./lines.js";
+import { MetricChoice } from "./metric_choice.js";
 import { differing, inWords, metric as number, value } from "./view.js";
 
 const CURVES = 10; // of the best points
@@ -18,52 +15,26 @@ export class Best {
   constructor(onChange, open) {
     this.place = byId("best");
     this.open = open;
-    this.metrics = byId("best-metric");
-    this.goals = byId("best-goal");
-    const given = new URLSearchParams(window.location.search);
-    this.wanted = given.get("metric") ?? "";
-    this.goal = ["lowest", "highest"].includes(given.get("goal")) ? given.get("goal") : "";
-    this.metrics.addEventListener("change", () => {
-      this.wanted = this.metrics.value;
-      this.goal = "";
-      this.#keep();
-      onChange();
-    });
-    this.goals.addEventListener("change", () => {
-      this.goal = this.goals.value;
-      keepGoal(this.metric, this.goal);
-      this.#keep();
-      onChange();
-    });
+    this.choice = new MetricChoice(byId("best-metric"), byId("best-goal"), onChange);
     this.plot = new Lines(byId("best-plot"), { title: "", height: HEIGHT, onOpen: (line) => open(Number(line.key)) });
     copies(byId("copy-metrics"), byId("metrics-code").textContent, "Copied.");
   }
 
   // The chosen metric, "" while there is none.
   get metric() {
-    return this.metrics.value || this.wanted;
+    return this.choice.metric;
   }
 
   get lowest() {
-    const searched = this.search?.metric === this.metric ? { minimize: "lowest", maximize: "highest" }[this.search.direction] : "";
-    return (this.goal || searched || goalOf(this.metric)) === "lowest";
+    return this.choice.goal === "lowest";
   }
 
   // Offers the run's metrics. Returns whether the best point of another one must be read first.
   offer(run) {
     const before = this.metric;
-    this.search = run.search;
-    const offered = measured(run.metrics);
-    const names = offered.join("\n");
-    if (names !== this.names) {
-      this.names = names;
-      fill(this.metrics, offered.map((name) => el("option", { value: name }, name)));
-      const preferred = [this.wanted, run.search?.metric].find((name) => offered.includes(name));
-      this.metrics.value = preferred ?? offered.find((name) => /loss|acc/i.test(name)) ?? offered[0] ?? "";
-    }
-    byId("best-part").hidden = !offered.length;
-    byId("no-metrics").hidden = offered.length > 0;
-    this.goals.value = this.lowest ? "lowest" : "highest";
+    const { length } = this.choice.offer(run.metrics, [run.search]);
+    byId("best-part").hidden = !length;
+    byId("no-metrics").hidden = length > 0;
     return this.metric !== before;
   }
 
@@ -75,9 +46,7 @@ export class Best {
   // Names the best point.
   show(run) {
     const best = this.of(run);
-    const key = JSON.stringify(best);
-    if (key === this.shown) return; // the button keeps the focus
-    this.shown = key;
+    if (!differs(this.place, [this.metric, best])) return; // the button keeps the focus
     if (!best) {
       fill(this.place);
       return;
@@ -86,8 +55,8 @@ export class Best {
     fill(
       this.place,
       el("button.point-open", { type: "button", onclick: () => this.open(best.number) }, `Point ${best.number}`),
-      el("span", {}, ` with ${this.metric} `, el("strong", {}, number(best.value))),
-      names.map((name) => el("span", {}, ` · ${name} `, el("strong", {}, value(best.parameters[name])))),
+      el("span", ` with ${this.metric} `, el("strong", number(best.value))),
+      names.map((name) => el("span", ` · ${name} `, el("strong", value(best.parameters[name])))),
     );
   }
 
@@ -110,11 +79,6 @@ export class Best {
     if (metric !== this.metric || lowest !== this.lowest) return; // another one was chosen meanwhile
     setText(byId("best-words"), drawn ? (lines.length > 1 ? `the curves of the best ${lines.length}` : "its curve") : "among all points");
     await this.plot.show(lines, { title: `Best by ${metric}`, axis: drawn ? "step" : "point" });
-  }
-
-  #keep() {
-    this.shown = undefined;
-    keepInAddress({ metric: this.wanted, goal: this.goal });
   }
 }
 

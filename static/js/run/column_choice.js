@@ -1,7 +1,7 @@
 // The columns of the table of points that the user chose, and those that stay in sight at its left edge. Both are
 // kept for the user by the columns' names, for all runs.
 
-import { el, fill, hidden, icon } from "../dom.js";
+import { differs, el, fill, hidden, icon } from "../dom.js";
 import { Kept } from "../kept.js";
 
 const PINNED = 4; // columns, so that there is room for the others
@@ -27,8 +27,7 @@ export class ColumnChoice {
   // Offers these columns, the first of which always stays; returns the chosen ones, the pinned ones first.
   choose(columns) {
     const [first, ...others] = columns;
-    const named = others.map(({ id }) => id).join("\n");
-    if (named !== this.#columns.map(({ id }) => id).join("\n")) {
+    if (differs(this, others.map(({ id }) => id))) {
       this.#columns = others;
       this.#list();
     }
@@ -59,7 +58,7 @@ export class ColumnChoice {
       this.onChange();
     };
     mark();
-    return el("li", {}, el("label.check", {}, box, ` ${column.head}`), pin);
+    return el("li", el("label.check", box, ` ${column.head}`), pin);
   }
 
   // Lets the table's pinned columns stay in sight while it is scrolled; again after each change of its width.

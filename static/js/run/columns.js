@@ -17,12 +17,12 @@ export function columns(parameters, metrics, open) {
   return [
     { id: "number", usual: true, head: "Point", sort: "number", number: true, paint: (cell, point) => number(cell, point, open) },
     { id: "state", usual: true, head: "State", sort: "state", cell: (point) => pill(point.state) },
-    { id: "cell", usual: true, head: "Cell", sort: "cell", cell: (point) => (point.cell ? `${point.cell} of ${point.cells ?? "?"}` : "") },
+    { id: "cell", usual: true, head: "Cell", sort: "cell", cell: (point) => el("span.nowrap", point.cell ? `${point.cell} of ${point.cells ?? "?"}` : "") },
     ...named(parameters, PARAMETER, (point, name) => value(point.parameters[name])),
     ...named(measured(metrics), METRIC, (point, name) => metric(point.metrics[name])),
-    { id: "time", usual: true, head: "Time", sort: "seconds", number: true, cell: (point) => seconds(point, now()) },
+    { id: "time", usual: true, head: "Time", sort: "seconds", number: true, cell: (point) => el("span.nowrap", seconds(point, now())) },
     { id: "job", usual: true, head: "Job", cell: (point) => point.job },
-    { id: "message", usual: true, head: "Message", wide: true, cell: (point) => el("span.point-message", {}, point.message) },
+    { id: "message", usual: true, head: "Message", wide: true, cell: (point) => el("span.point-message", point.message) },
   ];
 }
 

@@ -1,23 +1,22 @@
-// Comparison of two to four runs, whose ids are in the page's address, as is the metric.
+// Comparison of two to four runs, whose ids are in the page's address.
 
 import { call } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
-import { keepInAddress } from "../filters.js";
 import { measured } from "./axes.js";
 import { curvesOf } from "./best.js";
-import { goalOf, keepGoal } from "./goals.js";
 import { Lines, sample } from "./lines.js";
+import { MetricChoice } from "./metric_choice.js";
 import { Picker } from "./picker.js";
 import { countWords, inWords, metric, runPage, textOf } from "./view.js";
 import { pill } from "../status.js";
+import { rowsTable } from "../table.js";
 import { count, exactly } from "../words.js";
 
 const POINTS = 10; // of each run, in the plot
 const HEIGHT = 280;
 const given = new URLSearchParams(window.location.search);
 const query = Object.fromEntries([...given].filter(([name, id]) => "abcd".includes(name) && id));
-const metrics = byId("compare-metric");
-const goals = byId("compare-goal");
+const choice = new MetricChoice(byId("compare-metric"), byId("compare-goal"), () => show().catch(failed));
 const address = (run, number = null) => {
   const page = runPage(run);
   return number === null ? page : `${page}${page.includes("?") ? "&" : "?"}point=${number}`;
@@ -30,12 +29,14 @@ async function load() {
   if (!query.a || !query.b) throw new Error("Choose two to four runs in the list of your runs.");
   comparison = await call("run-comparison", { query });
   document.title = document.title.replace(/^[^–]*/, `${comparison.runs.map((run) => run.name).join(", ")} `);
-  const names = measured(comparison.metrics.map(({ name }) => name));
-  fill(metrics, names.map((name) => el("option", { value: name }, name)));
-  metrics.value = names.find((name) => name === given.get("metric")) ?? names.find((name) => /loss/i.test(name)) ?? names[0] ?? "";
-  fill(byId("comparison"), ...tables());
+  const names = choice.offer(comparison.metrics.map(({ name }) => name), comparison.searches);
   byId("curves-part").hidden = !names.length;
-  if (names.length) await curves();
+  await show();
+}
+
+async function show() {
+  fill(byId("comparison"), ...tables());
+  if (choice.metrics.length) await curves();
 }
 
 function tables() {
@@ -43,23 +44,23 @@ function tables() {
   const best = all.filter(({ name }) => measured([name]).length);
   const differences = [
     ...differing.map(({ name, values }) => [name.replace("_", " "), values.map((text) => text || "–")]),
-    ...parameters.map(({ name, values }) => [name, values.map((given) => list(given))]),
+    ...parameters.map(({ name, values }) => [name, ...values.map(list)]),
   ];
   return [
     table("The runs", "Runs", [
-      ["State", runs.map((run) => pill(run.state))],
-      ["Points", runs.map(countWords)],
-      ["Started", runs.map((run) => exactly(run.created_at))],
-      ["Ended", runs.map((run) => exactly(run.ended_at) || "–")],
+      ["State", ...runs.map((run) => pill(run.state))],
+      ["Points", ...runs.map(countWords)],
+      ["Started", ...runs.map((run) => exactly(run.created_at))],
+      ["Ended", ...runs.map((run) => exactly(run.ended_at) || "–")],
     ]),
     differences.length
       ? table("Differences", "Differences", differences)
-      : el("section.part", {}, el("h2", {}, "Differences"), el("p.portal-quiet", {}, "The runs have the same source, environment, resources and parameters.")),
+      : el("section.part", el("h2", "Differences"), el("p.portal-quiet", "The runs have the same source, environment, resources and parameters.")),
     best.length
       ? table(
           "Best points",
           "Best points",
-          best.map((each) => [`${each.name}, ${goalOf(each.name)}`, each[goalOf(each.name)].map(point)]),
+          best.map((each) => [`${each.name}, ${choice.goalOf(each.name)}`, ...each[choice.goalOf(each.name)].map(point)]),
         )
       : null,
   ];
@@ -69,7 +70,7 @@ function tables() {
 function point(best, at) {
   if (!best) return "–";
   const words = inWords(best.parameters);
-  return el("span", {}, el("strong", {}, metric(best.value)), " ", el("a", { href: address(comparison.runs[at], best.number) }, `point ${best.number}`), words ? el("span.portal-quiet.compare-parameters", {}, words) : null);
+  return el("span", el("strong", metric(best.value)), " ", el("a", { href: address(comparison.runs[at], best.number) }, `point ${best.number}`), words ? el("span.portal-quiet.compare-parameters", words) : null);
 }
 
 const list = (given) => (given.length ? `${given.map(textOf).join(", ")}${given.length === 20 ? ", …" : ""}` : "–");
@@ -83,12 +84,7 @@ function table(title, label, rows) {
     el(
       "div.compare-scroll",
       { tabindex: 0, role: "region", "aria-label": `${label}, table` },
-      el(
-        "table.list",
-        { "aria-labelledby": id },
-        el("thead", {}, el("tr", {}, el("td", {}), comparison.runs.map((run) => el("th", { scope: "col" }, el("a", { href: address(run) }, run.name))))),
-        el("tbody", {}, rows.map(([name, cells]) => el("tr", {}, el("th", { scope: "row" }, name), cells.map((cell) => el("td", {}, cell))))),
-      ),
+      rowsTable({ "aria-labelledby": id }, ["", ...comparison.runs.map((run) => el("a", { href: address(run) }, run.name))], rows),
     ),
   );
 }
@@ -96,15 +92,14 @@ function table(title, label, rows) {
 // The curves of the best points of each run; runs differ by colour and dashes.
 async function curves() {
   const { runs } = comparison;
-  const chosen = metrics.value;
-  goals.value = goalOf(chosen);
-  const sort = goals.value === "lowest" ? "metric" : "-metric";
+  const { metric: chosen, goal } = choice;
+  const sort = goal === "lowest" ? "metric" : "-metric";
   const pages = await Promise.all(
     runs.map((run) =>
       call(`runs/${encodeURIComponent(run.id)}/curves`, { query: { owner: run.user, curve: chosen, sort, metric: chosen, limit: POINTS } }),
     ),
   );
-  if (metrics.value !== chosen) return; // another one was chosen meanwhile
+  if (choice.metric !== chosen || choice.goal !== goal) return; // another one was chosen meanwhile
   const lines = pages.flatMap((page, kind) =>
     curvesOf(page.items, page.items[0]?.number).map((line) => ({ ...line, key: `${kind} ${line.key}`, name: `${runs[kind].name}, point ${line.key}`, kind })),
   );
@@ -119,7 +114,7 @@ async function curves() {
     picker = new Picker(byId("curves"), { id: "compare-point", label: "Highlight", onPick: (key) => picker.show(key, plot.highlight(key)), onOpen: open });
   }
   setText(byId("curves-words"), count(lines.length, "point"));
-  fill(byId("curves-legend"), runs.map(({ name }, kind) => el("span", {}, sample({ kind }), name)));
+  fill(byId("curves-legend"), runs.map(({ name }, kind) => el("span", sample({ kind }), name)));
   await plot.show(lines, { title: chosen });
   picker.offer(lines);
 }
@@ -128,15 +123,6 @@ const failed = (error) => {
   byId("comparison").removeAttribute("aria-busy");
   showTrouble(error);
 };
-metrics.addEventListener("change", () => {
-  keepInAddress({ metric: metrics.value });
-  curves().catch(failed);
-});
-goals.addEventListener("change", () => {
-  keepGoal(metrics.value, goals.value);
-  fill(byId("comparison"), ...tables());
-  curves().catch(failed);
-});
 load()
   .then(() => byId("comparison").removeAttribute("aria-busy"))
   .catch(failed);

@@ -1,7 +1,7 @@
 // Curves of a run: one metric over its steps, a line for each of the first points in the table's order.
 
 import { call } from "../api.js";
-import { el, fill, setText } from "../dom.js";
+import { differs, el, fill, setText } from "../dom.js";
 import { curvesOf } from "./best.js";
 import { Lines, sample } from "./lines.js";
 import { Picker } from "./picker.js";
@@ -11,7 +11,7 @@ export class Curves {
   constructor(place, open) {
     const box = (id, words) => {
       const input = el("input.form-check-input", { type: "checkbox", id, onchange: () => this.#draw() });
-      return [input, el("span", {}, input, " ", el("label", { for: id }, words))];
+      return [input, el("span", input, " ", el("label", { for: id }, words))];
     };
     const [log, values] = box("curves-log", "Logarithmic values");
     const [logSteps, steps] = box("curves-log-steps", "Logarithmic steps");
@@ -23,7 +23,7 @@ export class Curves {
     this.legend = el("ul.plot-legend", { "aria-label": "Legend" });
     const plot = el("div");
     place.append(
-      el("div.plot-head", {}, values, steps, el("span.plot-smooth", {}, el("label", { for: "curves-smooth" }, "Smoothing"), this.smooth, this.smoothed), this.words),
+      el("div.plot-head", values, steps, el("span.plot-smooth", el("label", { for: "curves-smooth" }, "Smoothing"), this.smooth, this.smoothed), this.words),
       plot,
       this.legend,
     );
@@ -68,15 +68,14 @@ export class Curves {
 
   // The legend: each entry highlights its line, and opens its point.
   #list() {
-    const same = JSON.stringify(this.lines.map(({ key, about, best }) => [key, about, best]));
-    if (same === this.listed) return; // an entry may have the focus
-    this.listed = same;
+    // An entry may have the focus.
+    if (!differs(this.legend, this.lines.map(({ key, about, best }) => [key, about, best]))) return;
     fill(
       this.legend,
       this.lines.map((line, at) => {
         const highlight = () => this.#highlight(line.key);
         const open = el("button.point-open", { type: "button", onclick: () => this.open(Number(line.key)), onfocus: highlight, onmouseenter: highlight }, line.name);
-        return el("li", {}, sample(line, at), open, line.about ? ` ${line.about}` : null, line.best ? [" · ", el("span.point-best", {}, "best")] : null);
+        return el("li", sample(line, at), open, line.about ? ` ${line.about}` : null, line.best ? [" · ", el("span.point-best", "best")] : null);
       }),
     );
   }

@@ -40,7 +40,7 @@ export class Files {
     const words = problem ?? (known.length ? "" : "There is no notebook or script here.");
     fill(
       this.place,
-      el("p", {}, ["~", ...parts].join("/")),
+      el("p", ["~", ...parts].join("/")),
       words ? el("p.portal-quiet", { role: "status" }, words) : null,
       el(
         "ul",
@@ -60,6 +60,6 @@ export class Files {
   }
 
   #item(sign, name, kind, onclick) {
-    return el("li", {}, el("button", { type: "button", onclick }, icon(sign), " ", name, kind ? hidden(`, ${kind}`) : null));
+    return el("li", el("button", { type: "button", onclick }, icon(sign), " ", name, kind ? hidden(`, ${kind}`) : null));
   }
 }

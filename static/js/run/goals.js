@@ -1,12 +1,24 @@
-// Whether a metric's lowest value is best or its highest: as the user chose for it last, else by its name.
+// Which metric of runs counts, and whether its lowest value is best or its highest, as long as nobody chose otherwise. The
+// service has the same rule for lists: portal/work/run/results/list_best.py.
 
-import { Kept } from "../kept.js";
+import { measured } from "./axes.js";
 
-// Metrics of which more is better, by their usual names; of all others less is.
+// Metrics that count, and metrics of which more is better, by their usual names; of all others less is.
+const FIRST = /loss|acc/i;
 const HIGHER = /acc|auc|f1|score|precision|recall|reward|return|iou|dice|bleu|rouge|psnr|ssim|r2|throughput|per_s|speed/i;
-const kept = new Kept("goals");
-const usual = (metric) => (HIGHER.test(metric) && !/err|loss/i.test(metric) ? "highest" : "lowest");
+const SEARCHED = { minimize: "lowest", maximize: "highest" };
+export const GOALS = Object.values(SEARCHED);
 
-// "lowest" or "highest"
-export const goalOf = (metric) => (kept.all[metric] === "highest" || kept.all[metric] === "lowest" ? kept.all[metric] : usual(metric));
-export const keepGoal = (metric, goal) => kept.keep(metric, goal);
+// The metric that counts among `names`, "" if there is none: that of a search, else by its name. `searches`: of the runs,
+// null of a run without one.
+export function usualMetric(names, searches) {
+  const metrics = measured(names);
+  const searched = searches.map((search) => search?.metric).find((name) => metrics.includes(name));
+  return searched ?? metrics.find((name) => FIRST.test(name)) ?? metrics[0] ?? "";
+}
+
+// "lowest" or "highest" as a search for this metric has it; undefined without one.
+export const searchedGoal = (metric, searches) => SEARCHED[searches.find((search) => search?.metric === metric)?.direction];
+
+// "lowest" or "highest" by the metric's name.
+export const usualGoal = (metric) => (HIGHER.test(metric) && !/err|loss/i.test(metric) ? "highest" : "lowest");

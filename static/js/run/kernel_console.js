@@ -17,7 +17,7 @@ export class KernelConsole {
     this.place = el(
       "div.kernel-console",
       { hidden: true },
-      el("p.portal-facts", {}, this.until, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#end() }, "End now")),
+      el("p.portal-facts", this.until, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#end() }, "End now")),
       this.log,
       el(
         "form.kernel-form",
@@ -40,7 +40,7 @@ export class KernelConsole {
       if (!answer) {
         answer = el("pre.cell-output");
         this.asked.set(id, answer);
-        this.log.append(el("div", {}, el("pre.cell-source", {}, code), answer));
+        this.log.append(el("div", el("pre.cell-source", code), answer));
       }
       const words = text ?? "…";
       if (answer.textContent === (words || "(no output)")) continue;

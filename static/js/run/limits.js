@@ -1,7 +1,7 @@
 // Limits of the axes of parallel coordinates, and the fields that show them: a minimum and a maximum for
 // numbers, one of the texts for others.
 
-import { el, fill } from "../dom.js";
+import { differs, el, fill } from "../dom.js";
 
 export class Limits {
   // `onChange()`: a field was changed.
@@ -10,7 +10,6 @@ export class Limits {
     this.onChange = onChange;
     this.axes = [];
     this.limits = new Map(); // by kind and name of an axis: {from, to} for numbers, else {texts}
-    this.offered = "";
   }
 
   get any() {
@@ -20,12 +19,10 @@ export class Limits {
   // Offers fields for these axes (axes.js); limits of others are dropped.
   offer(axes) {
     this.axes = axes;
-    const names = JSON.stringify(axes.map((axis) => [key(axis), axis.texts]));
-    if (names === this.offered) return;
-    this.offered = names;
+    if (!differs(this, axes.map((axis) => [key(axis), axis.texts]))) return;
     const keys = new Set(axes.map(key));
     for (const known of this.limits.keys()) if (!keys.has(known)) this.limits.delete(known);
-    fill(this.place, axes.map((axis, at) => el("div", {}, el("span.parallel-limit-name", { id: `parallel-limit-${at}` }, axis.name), this.#field(axis, at))));
+    fill(this.place, axes.map((axis, at) => el("div", el("span.parallel-limit-name", { id: `parallel-limit-${at}` }, axis.name), this.#field(axis, at))));
     this.#show();
   }
 
@@ -68,7 +65,7 @@ export class Limits {
       return choice;
     }
     const field = (what) => el("input.form-control.form-control-sm", { type: "number", step: "any", placeholder: what, "aria-label": `${axis.name}, ${what}`, oninput: () => this.#read(axis, at) });
-    return el("span.parallel-range", {}, field("minimum"), field("maximum"));
+    return el("span.parallel-range", field("minimum"), field("maximum"));
   }
 
   #read(axis, at) {

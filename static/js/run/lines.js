@@ -1,19 +1,17 @@
 // A plot of many lines over steps, with uPlot. One line can be highlighted: by the pointer, which also shows its
 // value, or by a list beside the plot.
 
-import { el, empty } from "../dom.js";
+import { axisLook, color, describe, follow, library } from "../canvas.js";
+import { differs, el, empty } from "../dom.js";
 import { metric } from "./view.js";
 
-// uPlot comes from npm at installation (deploy/install.sh).
-const library = import("../../vendor/uplot/uPlot.esm.js").then((module) => module.default);
 const HEIGHT = 360;
 const NEAR = 30; // pixels
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const BORDERS = ["solid", "dashed", "dotted", "double"]; // as the dashes, in a legend
 const WHOLE = Array.from({ length: 12 }, (_, zeros) => [1, 2, 5].map((digit) => digit * 10 ** zeros)).flat();
 
-const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const hue = (at) => `hsl(${Math.round((at * 137.5) % 360)} 65% ${variable("--line-light")})`; // neighbours differ
+const hue = (at) => `hsl(${Math.round((at * 137.5) % 360)} 65% ${color("--line-light")})`; // neighbours differ
 const dash = (line, at) => (line.kind === undefined ? Math.floor(at / 12) % 4 : line.kind % 4);
 
 export class Lines {
@@ -26,26 +24,23 @@ export class Lines {
     this.lines = [];
     this.look = { title, axis: "step", log: false, logSteps: false, smooth: 0 };
     this.at = null; // the highlighted line
-    this.same = ""; // what is drawn
     this.library = null;
     this.tip = el("div.plot-tip", { "aria-hidden": "true", hidden: true });
     place.classList.add("plot", "plot-lines");
     place.style.minHeight = `${height}px`; // what is below does not jump
-    new MutationObserver(() => this.#draw()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
-    new ResizeObserver(() => this.#fit()).observe(place);
+    follow(place, height, () => this.#draw(), () => this.plot);
   }
 
   // `lines`: {key, name, about, pairs, kind, best, dots} each, pairs of a step and a value; lines of a kind, a
   // number, look alike (undefined: each line has a look of its own); `about` follows the name at the pointer. `look`:
   // {title, axis, log, logSteps, smooth}, of which those that are left out stay as they were.
   async show(lines, look = {}) {
-    this.library ??= await library;
+    this.library ??= await library();
     const wanted = { ...this.look, ...look };
-    const same = JSON.stringify([lines, wanted]);
-    if (same === this.same) return;
+    if (!differs(this, [lines, wanted])) return;
     // What is drawn last is above the others, in the colour of its place.
     const placed = lines.map((line, place) => ({ ...line, place }));
-    Object.assign(this, { same, look: wanted, lines: [...placed.filter(({ best }) => !best), ...placed.filter(({ best }) => best)], at: null });
+    Object.assign(this, { look: wanted, lines: [...placed.filter(({ best }) => !best), ...placed.filter(({ best }) => best)], at: null });
     this.#draw();
   }
 
@@ -63,10 +58,6 @@ export class Lines {
     return `${name}: ${said(value)} at ${this.look.axis} ${said(step)}`;
   }
 
-  #fit() {
-    if (this.plot && this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: this.height });
-  }
-
   #draw() {
     this.plot?.destroy();
     this.plot = null;
@@ -78,7 +69,7 @@ export class Lines {
     }
     this.place.replaceChildren();
     const data = this.library.join(drawn);
-    const line = { stroke: variable("--bs-body-color"), grid: { stroke: variable("--bs-border-color-translucent"), width: 1 }, font: `12px ${variable("--portal-font")}` };
+    const line = axisLook();
     const whole = data[0].every(Number.isInteger);
     const numbers = (_, ticks) => ticks.map((tick) => (tick === null ? "" : said(tick)));
     const options = {
@@ -98,13 +89,11 @@ export class Lines {
     this.plot = new this.library(options, data, this.place);
     this.plot.over.append(this.tip);
     this.plot.over.addEventListener("click", () => this.at !== null && this.lines[this.at].key && this.onOpen(this.lines[this.at]));
-    const canvas = this.place.querySelector("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", this.#label());
+    describe(this.place, this.#label());
   }
 
   #series(line) {
-    const stroke = line.kind === undefined ? hue(line.place) : variable(`--run-${line.kind % 4}`);
+    const stroke = line.kind === undefined ? hue(line.place) : color(`--run-${line.kind % 4}`);
     return {
       label: line.name,
       stroke,
@@ -129,7 +118,7 @@ export class Lines {
     this.tip.hidden = this.at === null || left < 0;
     if (this.tip.hidden) return;
     const { about } = this.lines[this.at];
-    this.tip.replaceChildren(el("strong", {}, this.#words(this.at, this.#step(plot))), about ? el("div", {}, about) : "");
+    this.tip.replaceChildren(el("strong", this.#words(this.at, this.#step(plot))), about ? el("div", about) : "");
     const room = plot.over.clientWidth - this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(0, Math.min(left + 14, room))}px`;
     this.tip.style.top = `${Math.max(0, top - this.tip.offsetHeight - 10)}px`;

@@ -14,10 +14,9 @@ import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
 
-const LIMIT = 25;
 const EVERY = 10000;
 const bests = new Map(); // by the run's id: the end for which it is known, and the best point
-const pager = new Pager(byId("list-pager"), LIMIT, () => poller.now());
+const pager = new Pager(byId("list-pager"), 25, () => poller.now());
 const again = () => {
   pager.first();
   poller.now();
@@ -38,17 +37,12 @@ const table = new Table(byId("list"), {
     { head: "Duration", sort: "seconds", cell: lasted },
   ],
 });
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  again();
-});
+const values = followForm(byId("filters"), again);
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
 
 async function load() {
-  const page = await call("runs", { query: { ...values, sort: table.sort, limit: LIMIT, after: pager.after } });
-  if (!page.items.length && pager.back()) return load();
+  const page = await pager.read((place) => call("runs", { query: { ...values, sort: table.sort, ...place } }));
   showTrouble(null);
-  pager.show(page);
   byId("list").removeAttribute("aria-busy");
   setText(byId("list-count"), page.total ? count(page.total, "run") : "");
   const filtered = Object.values(values).some(Boolean);

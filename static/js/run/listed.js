@@ -1,7 +1,7 @@
 // Cells of a run in the list: its file, its best point with the sparkline of that point's curve, its resources.
 
 import { facts, now } from "../api.js";
-import { el, hidden } from "../dom.js";
+import { differs, el, hidden } from "../dom.js";
 import { shortPath } from "../paths.js";
 import { spaceOf } from "../space.js";
 import { sparkline } from "../spark.js";
@@ -13,17 +13,15 @@ export function nameCell(cell, run) {
   if (cell.firstChild) return;
   cell.append(
     el("a.first", { href: `${facts.prefix}runs/${encodeURIComponent(run.id)}` }, run.name),
-    el("span.second.path", {}, shortPath(run.source, run.user)),
+    el("span.second.path", shortPath(run.source, run.user)),
   );
 }
 
 // `best`: as run-bests has it; undefined: not known yet, null: no point has a metric.
 export function bestCell(cell, best) {
-  const key = JSON.stringify(best ?? null);
-  if (cell.dataset.best === key) return;
-  cell.dataset.best = key;
+  if (!differs(cell, best ?? null)) return;
   if (!best) {
-    cell.replaceChildren(el("span.portal-quiet", {}, "–", hidden("no metric")));
+    cell.replaceChildren(el("span.portal-quiet", "–", hidden("no metric")));
     return;
   }
   const words = `${best.lowest ? "Lowest" : "Highest"} ${best.metric}: point ${best.point}`;
@@ -31,7 +29,7 @@ export function bestCell(cell, best) {
     el(
       "span.run-best-cell",
       { title: words },
-      el("span", {}, el("span.first", {}, metric(best.value)), el("span.second", {}, best.metric)),
+      el("span", el("span.first", metric(best.value)), el("span.second", best.metric)),
       sparkline(best.curve),
       hidden(` ${words}`),
     ),
@@ -43,9 +41,8 @@ export function environmentCell(run) {
   const space = spaceOf(run);
   return el(
     "span",
-    {},
-    el("span.first", {}, run.environment),
-    el("span.second", {}, [resources(run.resources), space ? space.join(" ") : ""].filter(Boolean).join(", ")),
+    el("span.first", run.environment),
+    el("span.second", [resources(run.resources), space ? space.join(" ") : ""].filter(Boolean).join(", ")),
   );
 }
 
@@ -60,4 +57,4 @@ function resources({ gpus, gpu_type: type, cpus, memory, nodes }) {
 }
 
 // From its newest launch to its end, or until now.
-export const lasted = (run) => el("span.nowrap", {}, duration((run.ended_at ?? now()) - (run.again_at ?? run.created_at)));
+export const lasted = (run) => el("span.nowrap", duration((run.ended_at ?? now()) - (run.again_at ?? run.created_at)));

@@ -49,7 +49,7 @@ class NewRun {
       this.source.control.focus();
       this.#read();
     });
-    const file = el("div.run-source", {}, this.source.control, this.files.button);
+    const file = el("div.run-source", this.source.control, this.files.button);
     this.source.node.querySelector("label").after(file);
     this.name = new Row("Name", input(), "Of the run and its folder, in runs/ beside the file.");
     this.parameters = new Parameters(byId("run-parameters"), () => this.#read());
@@ -97,7 +97,7 @@ class NewRun {
     this.form?.dispose();
     this.form = new ResourcesForm({ busy: null, options: chosen.default, fields: own, kept: [] }, estimate, CLASSES, chosen.default, false);
     byId("run-resources").removeAttribute("aria-busy");
-    fill(byId("run-resources"), this.form.node, simulated ? el("p.portal-quiet", {}, "The GPUs of this cluster are simulated.") : null);
+    fill(byId("run-resources"), this.form.node, simulated ? el("p.portal-quiet", "The GPUs of this cluster are simulated.") : null);
   }
 
   #follow() {

@@ -25,11 +25,11 @@ class PointOutput {
     this.follow.setAttribute("aria-pressed", "true");
     this.save = button("Download text", () => this.#save());
     this.box = el("div.portal-log.point-output", { tabindex: "0", role: "region", "aria-label": "Output" });
-    this.open = el("a.btn.btn-sm.btn-outline-contrast", {}, "Open in JupyterLab", hidden(` the output of point ${number}`));
+    this.open = el("a.btn.btn-sm.btn-outline-contrast", "Open in JupyterLab", hidden(` the output of point ${number}`));
     this.log = el("pre");
     this.cells = new CellList();
     this.console = new KernelConsole(this.path, () => this.poller.now());
-    fill(place, el("div.output-head", {}, this.words, el("div.entry-actions", {}, this.follow, this.save, this.open)), this.box, this.console.place);
+    fill(place, el("div.output-head", this.words, el("div.entry-actions", this.follow, this.save, this.open)), this.box, this.console.place);
     this.box.addEventListener("scroll", () => this.#scrolled());
     this.poller = new Poller({ every: EVERY, ask: () => this.#load(), onTrouble: (error) => setText(this.words, error.message) });
   }

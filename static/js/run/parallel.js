@@ -1,197 +1,140 @@
 // Parallel coordinates of a run: an axis for each parameter and metric, and a line for each point. Axes
 // are limited by dragging over them, or in fields.
 
-import { call } from "../api.js";
-import { el, empty, fill, setText } from "../dom.js";
+import { el, fill, setText } from "../dom.js";
 import { axesOf, short } from "./axes.js";
 import { Limits } from "./limits.js";
-import { Picker } from "./picker.js";
+import { Relation } from "./relations.js";
 import { count } from "../words.js";
 
 const MOST = 8; // axes of parameters, and of metrics
-const HEIGHT = 320;
-const TOP = 34;
-const BOTTOM = 12;
 const LEAST_WIDTH = 108; // between two axes
 const NEAR = 12; // pixels
-const NS = "http://www.w3.org/2000/svg";
+const BRUSH = 12; // pixels beside an axis
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-function svg(tag, values, ...children) {
-  const made = document.createElementNS(NS, tag);
-  for (const [name, value] of Object.entries(values)) made.setAttribute(name, String(value));
-  made.append(...children);
-  return made;
-}
-
-const y = (share) => TOP + (1 - share) * (HEIGHT - TOP - BOTTOM);
-const share = (top) => Math.min(1, Math.max(0, 1 - (top - TOP) / (HEIGHT - TOP - BOTTOM)));
-
-export class Parallel {
+export class Parallel extends Relation {
   constructor(place, open) {
-    this.open = open;
-    this.values = null; // portal.work.run.results.values.RunValues
-    this.metric = "";
-    this.lowest = true;
-    this.words = el("p.portal-quiet", { role: "status" });
-    this.legend = el("p.parallel-legend", {});
-    this.scroll = el("div.parallel-scroll", { tabindex: 0, role: "region", "aria-label": "Plot of parallel coordinates" });
+    super(place, open, { id: "parallel", labels: [], highlight: "Highlight" });
+    this.nothing = "The points have reported no parameters and no metrics yet.";
+    this.legend = el("p");
+    this.words.before(this.legend);
+    this.plot.classList.add("parallel");
+    Object.assign(this.plot, { tabIndex: 0, role: "region", ariaLabel: "Plot of parallel coordinates" });
     const fields = el("div.parallel-fields");
     this.limits = new Limits(fields, () => this.#apply());
-    place.append(el("div.plot-head", {}, this.legend, this.words), this.scroll);
-    this.picker = new Picker(place, { id: "parallel-point", label: "Highlight", onPick: (key) => this.#highlight(key), onOpen: (key) => open(Number(key)) });
-    place.append(el("details.parallel-limits", {}, el("summary", {}, "Filter lines"), fields));
-    this.drawn = "";
-    new ResizeObserver(() => this.scroll.clientWidth !== this.width && this.values && this.#draw()).observe(this.scroll);
+    place.append(el("details", el("summary", "Filter lines"), fields));
   }
 
-  // `query`: filter and order of the points; the colour shows `metric`, whose best is `lowest` or not.
-  async update(run, { metric, lowest, query }) {
-    const values = await call(`runs/${encodeURIComponent(run.id)}/values`, { query });
-    const key = JSON.stringify([values, metric, lowest]);
-    if (key === this.drawn) return;
-    this.drawn = key;
-    Object.assign(this, { values, metric, lowest });
-    this.axes = axesOf(values, MOST, metric);
+  take(values) {
+    this.values = values;
+    this.points = values.items;
+    this.axes = axesOf(values, MOST, this.metric);
     this.limits.offer(this.axes);
-    this.picker.offer(values.items.map(({ number }) => ({ key: String(number), name: `Point ${number}` })));
-    this.#draw();
   }
 
-  #draw() {
-    const { axes, values } = this;
-    if (!axes.length) {
-      fill(this.scroll, empty("The points have reported no parameters and no metrics yet."));
-      return;
-    }
-    this.width = this.scroll.clientWidth;
-    this.step = Math.max(LEAST_WIDTH, (this.width - LEAST_WIDTH) / Math.max(1, axes.length - 1));
-    const wide = Math.max(this.width, LEAST_WIDTH + this.step * (axes.length - 1)) - 4;
+  marks() {
+    if (!this.axes.length) return [];
     const colour = this.#colours();
-    this.paths = values.items.map((item) => {
-      const path = svg("path", { d: this.#path(item), class: "parallel-line" });
-      path.style.stroke = colour(item);
-      return path;
+    return this.points.map((item) => {
+      const given = this.axes.map(({ kind, index }) => item[kind][index]);
+      const words = this.axes.flatMap(({ name }, at) => (given[at] === null ? [] : `${name} ${typeof given[at] === "number" ? short(given[at]) : given[at]}`));
+      const name = `Point ${item.number}`;
+      return { item, number: item.number, name, words: `${name}: ${words.join(", ")}`, at: this.axes.map((axis, at) => axis.at(given[at])), colour: colour(item) };
     });
-    this.top = svg("path", { class: "parallel-top", d: "" });
-    this.picture = svg("svg", { width: wide, height: HEIGHT, role: "img", class: "parallel", "aria-label": this.#label() }, svg("g", {}, ...this.paths), this.top, ...axes.map((each, at) => this.#axis(each, at)));
-    this.picture.addEventListener("pointermove", (event) => this.#point(event));
-    this.picture.addEventListener("click", () => this.near && this.open(Number(this.near)));
-    fill(this.scroll, this.picture);
-    this.#apply();
-    this.#highlight(this.picker.select.value);
   }
 
-  #x = (at) => LEAST_WIDTH / 2 + at * this.step;
-
-  // Only straight lines between neighbouring axes on which the point has a value.
-  #path(item) {
-    let d = "";
-    let drawing = false;
-    this.axes.forEach((each, at) => {
-      const place = each.at(item[each.kind][each.index]);
-      if (place !== null) d += `${drawing ? "L" : "M"}${this.#x(at).toFixed(1)} ${y(place).toFixed(1)}`;
-      drawing = place !== null;
-    });
-    return d;
+  scales() {
+    const last = this.axes.length - 1;
+    const width = Math.max(this.width, LEAST_WIDTH * (last + 1)) - 4;
+    const margins = { marginTop: 34, marginBottom: 12, marginLeft: LEAST_WIDTH / 2, marginRight: LEAST_WIDTH / 2 };
+    const ariaLabel = `Parallel coordinates of ${count(this.points.length, "point")}. Axes: ${this.axes.map(({ name }) => name).join(", ")}. The table has every number.`;
+    return { ...margins, width, height: 320, ariaLabel, x: { axis: null, domain: [0, Math.max(1, last)] }, y: { axis: null, domain: [0, 1] } };
   }
 
+  drawing(Plot, marks) {
+    // Only between neighbouring axes on which the point has a value.
+    const places = marks.flatMap(({ at, number, colour }) => at.map((y, x) => ({ x, y, number, colour })));
+    const ticks = this.axes.flatMap((axis, x) => axis.ticks.map(([y, words]) => ({ x, y, text: cut(words, 14) })));
+    const names = this.axes.map((axis, x) => ({ x, y: 1, text: cut(axis.name, 16), title: axis.log ? `${axis.name} (logarithmic)` : axis.name, kind: axis.kind }));
+    const at = { x: "x", y: "y", text: "text" };
+    const named = (kind) => Plot.text(names.filter((name) => name.kind === kind), { ...at, title: "title", dy: -20, fontSize: 13, fontWeight: kind === "metrics" ? 600 : 400 });
+    return [
+      Plot.line(places, { x: "x", y: "y", z: "number", stroke: "colour", className: "parallel-lines" }),
+      Plot.ruleX(names, { x: "x" }),
+      Plot.text(ticks, { ...at, dx: 6, textAnchor: "start", fontSize: 11, stroke: "var(--portal-surface)", fill: "currentColor" }),
+      named("parameters"),
+      named("metrics"),
+    ];
+  }
+
+  // Colours the lines from the best value of the metric to the worst.
   #colours() {
     const scale = this.axes.find((each) => each.kind === "metrics" && each.name === this.metric);
-    fill(this.legend, scale ? [el("span.parallel-best", {}, this.lowest ? "lowest" : "highest"), ` to `, el("span.parallel-worst", {}, this.lowest ? "highest" : "lowest"), ` ${this.metric}`] : null);
+    const [best, worst] = this.lowest ? ["lowest", "highest"] : ["highest", "lowest"];
+    fill(this.legend, scale ? [el("span.parallel-best", best), " to ", el("span.parallel-worst", worst), ` ${this.metric}`] : null);
     return (item) => {
-      const place = scale?.at(item.metrics[scale.index]);
-      if (place === null || place === undefined) return "var(--plot-total)";
-      const worst = Math.round(100 * (this.lowest ? place : 1 - place));
-      return `color-mix(in oklab, var(--plot-two) ${worst}%, var(--plot-one))`;
+      const place = scale?.at(item.metrics[scale.index]) ?? null;
+      if (place === null) return "var(--plot-total)";
+      return `color-mix(in oklab, var(--plot-two) ${Math.round(100 * (this.lowest ? place : 1 - place))}%, var(--plot-one))`;
     };
   }
 
-  #axis(each, at) {
-    const x = this.#x(at);
-    const name = each.name.length > 16 ? `${each.name.slice(0, 15)}…` : each.name;
-    const ticks = each.ticks.map(([place, words]) => {
-      const text = words.length > 14 ? `${words.slice(0, 13)}…` : words;
-      return svg("text", { x: x + 6, y: y(place) + 4, class: "parallel-tick" }, text);
+  drawn(figure, marks) {
+    const { d3 } = window;
+    const [x, y] = [figure.scale("x"), figure.scale("y")];
+    const share = (top) => Math.min(1, Math.max(0, y.invert(top)));
+    this.lines = marks.map((mark, at) => ({ mark, path: figure.querySelectorAll(".parallel-lines path")[at] }));
+    this.brushes = this.axes.map((axis, at) => {
+      const brush = d3.brushY().extent([[-BRUSH, y.apply(1) - 6], [BRUSH, y.apply(0) + 6]]);
+      const group = d3.select(figure).append("g").attr("class", "parallel-brush").attr("transform", `translate(${x.apply(at)},0)`).call(brush);
+      // A click removes the limit.
+      brush.on("brush end", ({ selection, sourceEvent, type }) => {
+        if (!sourceEvent) return; // it was not dragged
+        if (selection) this.limits.between(axis, share(selection[1]), share(selection[0]));
+        else this.limits.remove(axis);
+        this.#apply(type === "brush" ? at : null);
+      });
+      return (span) => group.call(brush.move, span && [y.apply(span[1]) - 3, y.apply(span[0]) + 3]);
     });
-    const brush = svg("rect", { x: x - 12, y: TOP - 6, width: 24, height: HEIGHT - TOP - BOTTOM + 12, class: "parallel-brush" });
-    const limit = svg("rect", { x: x - 5, width: 10, y: 0, height: 0, class: "parallel-limit" });
-    each.limit = limit;
-    brush.addEventListener("pointerdown", (event) => this.#drag(each, brush, event));
-    brush.addEventListener("click", (event) => event.stopPropagation());
-    const title = svg("title", {}, each.log ? `${each.name} (logarithmic)` : each.name);
-    return svg("g", {}, title, svg("line", { x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM, class: "parallel-axis" }), limit, brush, ...ticks, svg("text", { x, y: 16, "text-anchor": "middle", class: `parallel-name parallel-${each.kind}` }, name));
+    figure.addEventListener("pointermove", (event) => {
+      const [left, top] = d3.pointer(event, figure);
+      const at = Math.min(this.axes.length - 1, Math.max(0, x.invert(left)));
+      const far = ({ mark, within }) => {
+        const [from, to] = [mark.at[Math.floor(at)], mark.at[Math.ceil(at)]];
+        return within && from !== null && to !== null ? Math.abs(y.apply(from + (at % 1) * (to - from)) - top) : Infinity;
+      };
+      const line = d3.least(this.lines, far);
+      const near = line && far(line) < NEAR ? line.mark : null;
+      if (near && near !== this.near) this.point(near);
+      this.near = near;
+    });
+    figure.addEventListener("click", (event) => this.near && !event.target.closest(".parallel-brush") && this.open(this.near.number));
+    this.#apply();
   }
 
-  // A limit by dragging; a click removes it.
-  #drag(each, brush, event) {
-    const begin = event.clientY - this.picture.getBoundingClientRect().top;
-    brush.setPointerCapture(event.pointerId);
-    const move = (moved) => {
-      const end = moved.clientY - this.picture.getBoundingClientRect().top;
-      const [low, high] = [share(Math.max(begin, end)), share(Math.min(begin, end))];
-      if (Math.abs(end - begin) < 4) this.limits.remove(each);
-      else this.limits.between(each, low, high);
-      this.#apply();
-    };
-    const end = () => brush.removeEventListener("pointermove", move);
-    move(event);
-    brush.addEventListener("pointermove", move);
-    brush.addEventListener("pointerup", end, { once: true });
-    brush.addEventListener("pointercancel", end, { once: true });
+  pick() {
+    this.point(this.lines.find(({ mark }) => String(mark.number) === this.picker.select.value)?.mark);
   }
 
-  // Lines outside of the limits are faint.
-  #apply() {
-    for (const each of this.axes) {
-      const span = this.limits.span(each);
-      each.limit?.setAttribute("y", String(span ? y(span[1]) - 3 : 0));
-      each.limit?.setAttribute("height", String(span ? y(span[0]) - y(span[1]) + 6 : 0));
+  point(mark) {
+    super.point(mark);
+    for (const line of this.lines) {
+      line.path.classList.toggle("parallel-top", line.mark === mark);
+      if (line.mark === mark) line.path.parentNode.append(line.path); // above the others
     }
-    this.within = this.values.items.map((item) => this.limits.allow(item));
-    this.paths?.forEach((path, at) => path.classList.toggle("parallel-faint", !this.within[at]));
+  }
+
+  // Lines outside of the limits are faint. `dragged`: the axis that is dragged over, whose brush shows that already.
+  #apply(dragged = null) {
+    this.brushes.forEach((show, at) => at !== dragged && show(this.limits.span(this.axes[at])));
+    for (const line of this.lines) {
+      line.within = this.limits.allow(line.mark.item);
+      line.path.classList.toggle("parallel-faint", !line.within);
+    }
     const { items, total } = this.values;
-    const inside = this.within.filter(Boolean).length;
+    const inside = this.lines.filter(({ within }) => within).length;
     const part = total > items.length ? ` of ${total.toLocaleString("en")}: the first in the table’s order` : "";
     setText(this.words, this.limits.any ? `${inside.toLocaleString("en")} of ${count(items.length, "point")}${part} within the limits` : `${count(items.length, "point")}${part}`);
-  }
-
-  // Highlights the line that is next to the pointer.
-  #point(event) {
-    const box = this.picture.getBoundingClientRect();
-    const at = (event.clientX - box.left - LEAST_WIDTH / 2) / this.step;
-    const [left, right] = [Math.floor(at), Math.ceil(at)].map((index) => this.axes[Math.min(this.axes.length - 1, Math.max(0, index))]);
-    const top = event.clientY - box.top;
-    /** @type {any} */
-    let near = null;
-    let least = NEAR;
-    this.values.items.forEach((item, index) => {
-      if (!this.within[index]) return;
-      const [from, to] = [left, right].map((each) => each.at(item[each.kind][each.index]));
-      if (from === null || to === null) return;
-      const far = Math.abs(y(from + (at - Math.floor(at)) * (to - from)) - top);
-      if (far < least) [least, near] = [far, item];
-    });
-    const number = near ? String(near.number) : "";
-    if (number === this.near || (!number && !this.near)) return;
-    this.near = number;
-    if (near) this.#highlight(number);
-  }
-
-  #highlight(number) {
-    const item = this.values?.items.find((each) => String(each.number) === number);
-    this.top?.setAttribute("d", item && this.axes.length ? this.#path(item) : "");
-    this.picker.show(item ? number : "", item ? this.#words(item) : "");
-  }
-
-  #words(item) {
-    const parts = this.axes.map((each) => {
-      const value = item[each.kind][each.index];
-      return value === null ? null : `${each.name} ${typeof value === "number" ? short(value) : value}`;
-    });
-    return `Point ${item.number}: ${parts.filter(Boolean).join(", ")}`;
-  }
-
-  #label() {
-    return `Parallel coordinates of ${count(this.values.items.length, "point")}. Axes: ${this.axes.map((each) => each.name).join(", ")}. The table has every number.`;
   }
 }

@@ -28,9 +28,9 @@ export class Parameters {
     const choice = missing || this.firstCell.checked;
     fill(
       this.place,
-      el("legend", {}, "Parameters"),
-      el("p.portal-quiet", {}, words),
-      declared && choice ? el("div.form-check", {}, this.firstCell, el("label.form-check-label", { for: this.firstCell.id }, "Use the first cell as parameters")) : null,
+      el("legend", "Parameters"),
+      el("p.portal-quiet", words),
+      declared && choice ? el("div.form-check", this.firstCell, el("label.form-check-label", { for: this.firstCell.id }, "Use the first cell as parameters")) : null,
     );
     this.place.hidden = false;
     for (const { name, type, value, help } of declared ?? []) {

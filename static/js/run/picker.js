@@ -1,7 +1,7 @@
 // The line below a plot: which of its lines is highlighted, in words; a list to choose one with the
 // keyboard; and a button that opens it.
 
-import { el, fill, setText } from "../dom.js";
+import { differs, el, fill, setText } from "../dom.js";
 
 export class Picker {
   // `label`: of the list; `onPick(key)`: "" is none; `onOpen(key)`; `open`: words of the button.
@@ -10,14 +10,12 @@ export class Picker {
     this.select = el("select.form-select.form-select-sm", { id, onchange: () => onPick(this.select.value) });
     this.button = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", hidden: true, onclick: () => onOpen(this.select.value) }, open);
     this.words = el("p.portal-quiet", { role: "status" });
-    place.append(el("div.plot-picker", {}, el("label", { for: id }, label), this.select, this.button, this.words));
+    place.append(el("div.plot-picker", el("label", { for: id }, label), this.select, this.button, this.words));
   }
 
   // Offers these lines, {key, name} each; the chosen one stays chosen if it is still there.
   offer(lines) {
-    const names = lines.map(({ key, name }) => `${key}\t${name}`).join("\n");
-    if (this.names === names) return;
-    this.names = names;
+    if (!differs(this, lines.map(({ key, name }) => [key, name]))) return;
     const chosen = this.select.value;
     fill(this.select, el("option", { value: "" }, "none"), lines.map(({ key, name }) => el("option", { value: key }, name)));
     this.select.value = lines.some(({ key }) => key === chosen) ? chosen : "";

@@ -32,7 +32,6 @@ export class PointPanel {
       this.place,
       el(
         "div.panel-head",
-        {},
         this.title,
         el("button.btn-close", { type: "button", "aria-label": "Close the point", onclick: () => this.close() }),
       ),
@@ -79,17 +78,15 @@ export class PointPanel {
     this.title.textContent = `Point ${number}`;
     fill(
       this.body,
-      el("p.portal-facts", {}, pill(point.state), point.cell ? el("span", {}, `Cell ${point.cell} of ${point.cells ?? "?"}`) : null),
-      point.message ? el("p.point-message", {}, point.message) : null,
+      el("p.portal-facts", pill(point.state), point.cell ? el("span", `Cell ${point.cell} of ${point.cells ?? "?"}`) : null),
+      point.message ? el("p.point-message", point.message) : null,
       el(
         "div.point-values",
-        {},
         values("Parameters", point.parameters, value, "None reported."),
         values("Metrics", point.metrics, metric, "None reported."),
         el(
           "div",
-          {},
-          el("h3", {}, "Execution"),
+          el("h3", "Execution"),
           factList([
             point.job ? ["Slurm job", point.job] : null,
             point.attempt > 1 ? ["Attempt", String(point.attempt)] : null,
@@ -108,7 +105,7 @@ export class PointPanel {
     if (!place) {
       place = el("div");
       this.#places.set(section, place);
-      this.more.append(el("section.point-section", {}, el("h3", {}, section.title, hidden(` of point ${point.number}`)), place));
+      this.more.append(el("section.point-section", el("h3", section.title, hidden(` of point ${point.number}`)), place));
     }
     place.parentElement.hidden = section.show(place, point, run) === false;
   }
@@ -124,9 +121,8 @@ export class PointPanel {
 const values = (title, given, shown, none) =>
   el(
     "div",
-    {},
-    el("h3", {}, title),
+    el("h3", title),
     Object.keys(given).length
       ? factList(Object.keys(given).sort().map((name) => [name, shown(given[name])]))
-      : el("p.portal-quiet", {}, none),
+      : el("p.portal-quiet", none),
   );

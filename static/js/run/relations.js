@@ -1,7 +1,7 @@
 // A metric against a parameter, as scatter, and against two, as heat map, with Observable Plot.
 
 import { call } from "../api.js";
-import { el, empty, fill, setText } from "../dom.js";
+import { differs, el, empty, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { axis, short } from "./axes.js";
 import { Picker } from "./picker.js";
@@ -26,52 +26,51 @@ async function library() {
   return window.Plot;
 }
 
-class Relation {
+// A plot of a run's points with Observable Plot, and the picker of one.
+export class Relation {
   // `open(number)` shows a point. `id` begins the ids of the fields, of which `labels` has one for each parameter.
   constructor(place, open, { id, labels, highlight }) {
     this.fields = labels.map((label, at) => {
-      const select = el("select.form-select.form-select-sm", { id: `${id}-${at}`, onchange: () => this.#draw() });
-      return el("div.filter", {}, el("label", { for: select.id }, label), select);
+      const select = el("select.form-select.form-select-sm", { id: `${id}-${at}`, onchange: () => this.draw() });
+      return el("div.filter", el("label", { for: select.id }, label), select);
     });
     this.selects = this.fields.map((field) => field.querySelector("select"));
     this.words = el("p.portal-quiet", { role: "status" });
     this.plot = el("div.relation");
-    place.append(el("div.plot-head.filters-tight", {}, this.fields, this.words), this.plot);
+    place.append(el("div.plot-head.filters-tight", this.fields, this.words), this.plot);
     this.open = open;
-    this.picker = new Picker(place, { id: `${id}-point`, label: highlight, onPick: () => this.#draw(), onOpen: (key) => open(Number(key)) });
-    this.drawn = "";
+    this.picker = new Picker(place, { id: `${id}-point`, label: highlight, onPick: () => this.pick(), onOpen: (key) => open(Number(key)) });
     this.library = null;
     this.points = null; // {number, value, parameters}, of those that have a value
     this.metric = "";
     this.lowest = true;
     this.best = null;
-    new ResizeObserver(() => this.plot.clientWidth !== this.width && this.#draw()).observe(this.plot);
+    this.nothing = "No point has reported both a parameter and this metric yet.";
+    new ResizeObserver(() => this.plot.clientWidth !== this.width && this.draw()).observe(this.plot);
   }
 
   // `query`: filter and order of the points; `best`: the number of the best one by `metric`.
   async update(run, { metric, lowest, best, query }) {
     const values = await call(`runs/${encodeURIComponent(run.id)}/values`, { query });
-    const same = JSON.stringify([values, metric, lowest, best]);
-    if (same === this.drawn) return;
-    this.drawn = same;
     try {
       this.library ??= await library();
     } catch {
-      this.drawn = "";
       setText(this.words, "The plot cannot be drawn: the portal was installed without its plotting library.");
       return;
     }
+    if (!differs(this, [values, metric, lowest, best])) return;
     Object.assign(this, { metric, lowest, best });
-    const at = values.metrics.indexOf(metric);
+    this.take(values);
+    await this.draw();
+  }
+
+  // Takes the values of the points, and offers the parameters.
+  take(values) {
+    const at = values.metrics.indexOf(this.metric);
     const named = (item) => Object.fromEntries(values.parameters.map((name, index) => [name, item.parameters[index]]).filter(([, value]) => value !== null));
     this.points = values.items.map((item) => ({ number: item.number, value: item.metrics[at] ?? null, parameters: named(item) })).filter(({ value }) => value !== null);
     const varied = differing(this.points.map(({ parameters }) => parameters));
-    this.#offer(varied.length < this.selects.length ? values.parameters : varied);
-    await this.#draw();
-  }
-
-  // Offers the parameters; those that were chosen stay.
-  #offer(names) {
+    const names = varied.length < this.selects.length ? values.parameters : varied;
     this.selects.forEach((select, at) => {
       const chosen = select.value;
       fill(select, names.map((name) => el("option", { value: name }, name)));
@@ -79,7 +78,7 @@ class Relation {
     });
   }
 
-  async #draw() {
+  async draw() {
     if (!this.points) return;
     this.width = this.plot.clientWidth;
     const names = this.selects.map((select) => select.value);
@@ -87,7 +86,7 @@ class Relation {
     const same = new Set(names).size < names.length;
     const marks = same ? [] : this.marks(axes);
     if (!marks.length) {
-      fill(this.plot, empty(same && names[0] ? "Choose two different parameters." : "No point has reported both a parameter and this metric yet."));
+      fill(this.plot, empty(same && names[0] ? "Choose two different parameters." : this.nothing));
       return;
     }
     this.picker.offer(marks.map(({ number: key, name }) => ({ key: String(key), name })));
@@ -104,17 +103,28 @@ class Relation {
     });
     for (const style of figure.querySelectorAll("style")) style.remove(); // runs.css has them: the page's policy refuses others
     describe(figure);
-    figure.addEventListener("input", () => {
-      describe(figure); // the tip is new
-      if (figure.value) this.#point(figure.value);
-    });
-    figure.addEventListener("click", () => figure.value && this.open(figure.value.number));
     fill(this.plot, figure);
-    setText(this.words, count(this.points.length, "point"));
-    this.#point(picked);
+    this.drawn(figure, marks);
+    this.point(picked);
   }
 
-  #point(mark) {
+  // Follows the pointer on the plot.
+  /** @param {any} figure @param {any[]} _marks */
+  drawn(figure, _marks) {
+    figure.addEventListener("input", () => {
+      describe(figure); // the tip is new
+      if (figure.value) this.point(figure.value);
+    });
+    figure.addEventListener("click", () => figure.value && this.open(figure.value.number));
+    setText(this.words, count(this.points.length, "point"));
+  }
+
+  // A point was chosen in the list.
+  pick() {
+    this.draw();
+  }
+
+  point(mark) {
     this.picker.show(mark ? String(mark.number) : "", mark ? mark.words : "");
   }
 

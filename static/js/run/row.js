@@ -13,7 +13,7 @@ export class Row {
     const noted = el("p.portal-quiet", { id: `${id}-note`, hidden: !note }, note);
     control.setAttribute("aria-describedby", `${noted.id} ${this.problem.id}`);
     const named = typeof label === "string" ? el("label.form-label", { for: id }, label) : label;
-    this.node = el("div.run-row", {}, named, control, noted, this.problem);
+    this.node = el("div.run-row", named, control, noted, this.problem);
   }
 
   get value() {
@@ -34,4 +34,4 @@ export const input = (placeholder = "", least = undefined) =>
   el("input.form-control", { type: least === undefined ? "text" : "number", min: least, placeholder, spellcheck: "false", autocomplete: "off" });
 
 // `options`: pairs of a value and its words.
-export const select = (options) => el("select.form-select", {}, options.map(([value, words]) => el("option", { value }, words)));
+export const select = (options) => el("select.form-select", options.map(([value, words]) => el("option", { value }, words)));

@@ -2,7 +2,7 @@
 
 import { apiUrl, call } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
-import { followForm, keepInAddress } from "../filters.js";
+import { followForm, sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
@@ -51,11 +51,7 @@ const views = new Views(
   },
   () => poller.now(),
 );
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  again();
-});
-let sort = new URLSearchParams(window.location.search).get("sort") || "number";
+const values = followForm(byId("filters"), again);
 const columnChoice = new ColumnChoice(byId("columns"), () => {
   names = null;
   poller.now();
@@ -81,12 +77,7 @@ function makeTable(run) {
   table = new Table(byId("list"), {
     label: "list-title",
     key: (point) => String(point.number),
-    sort,
-    onSort: (chosen) => {
-      sort = chosen;
-      keepInAddress({ sort: sort === "number" ? "" : sort });
-      again();
-    },
+    ...sortInAddress("number", again),
     columns: columnChoice.choose(columns(run.parameters, run.metrics, open)),
   });
 }
@@ -98,7 +89,7 @@ async function load() {
   best.show(run);
   drawBest(run, [best.metric, best.of(run)]).catch(() => setText(byId("best-words"), "The curves could not be loaded."));
   shares.show(run);
-  const query = { owner, state: values.state || undefined, where: values.where, ...order(sort) };
+  const query = { owner, state: values.state || undefined, where: values.where, ...order(sortInAddress("number").sort) };
   byId("points-csv").href = apiUrl(`runs/${encodeURIComponent(id)}/points.csv`, query);
   byId("columns").hidden = views.name !== "table";
   if (views.name === "table") await loadTable(run, query);
@@ -143,7 +134,7 @@ function missingWords(run) {
 const resourceWords = (name) => capital(name.replace("_", " ")).replace(/^(gpu|cpu|qos)/i, (word) => word.toUpperCase());
 
 function show(run) {
-  if (!shown) fill(main, el("div.page-title", {}, head.name, head.actions), head.state, el("details.run-details", {}, el("summary", {}, "Details"), head.facts));
+  if (!shown) fill(main, el("div.page-title", head.name, head.actions), head.state, el("details.run-details", el("summary", "Details"), head.facts));
   shown = run;
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   document.title = document.title.replace(/^[^–]*/, `${run.name} `);
@@ -154,14 +145,13 @@ function show(run) {
     head.state,
     el(
       "p.portal-facts",
-      {},
       pill(run.state),
-      el("span", {}, pointWords(run)),
-      run.mine ? null : el("span", {}, `by ${run.user}`),
-      run.after && run.mine ? el("span", {}, "after ", afterLink(run)) : null,
+      el("span", pointWords(run)),
+      run.mine ? null : el("span", `by ${run.user}`),
+      run.after && run.mine ? el("span", "after ", afterLink(run)) : null,
     ),
-    run.message ? el("div.alert.alert-secondary.ending", {}, run.message) : null,
-    run.missing ? el("div.alert.alert-warning", {}, missingWords(run)) : null,
+    run.message ? el("div.alert.alert-secondary.ending", run.message) : null,
+    run.missing ? el("div.alert.alert-warning", missingWords(run)) : null,
     points(run),
     driftPart(run),
   );

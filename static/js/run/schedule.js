@@ -39,7 +39,7 @@ async function schedule(run) {
     text: `Each time, a new run starts with the same source, points and resources. ${chain}`,
     content: [
       row("Time of day", at, `Time zone: ${timezone}`),
-      el("fieldset.mb-2", {}, el("legend.form-label.schedule-legend", {}, "Days"), el("div.schedule-days", {}, days.map(({ label }) => label))),
+      el("fieldset.mb-2", el("legend.form-label.schedule-legend", "Days"), el("div.schedule-days", days.map(({ label }) => label))),
       row("Last day (optional)", until),
       ...events.map(({ label }) => label),
     ],
@@ -52,10 +52,10 @@ async function schedule(run) {
 function row(words, input, help = "") {
   const note = help ? el("small.portal-quiet", { id: `${input.id}-help` }, help) : null;
   if (note) input.setAttribute("aria-describedby", note.id);
-  return el("div.mb-2", {}, el("label.form-label", { for: input.id }, words), input, note);
+  return el("div.mb-2", el("label.form-label", { for: input.id }, words), input, note);
 }
 
 function box(id, words, checked) {
   const input = el("input", { type: "checkbox", id, checked });
-  return { input, label: el("label.check", {}, input, ` ${words}`) };
+  return { input, label: el("label.check", input, ` ${words}`) };
 }

@@ -1,8 +1,8 @@
 // The user's schedules of runs: their times, the last run of each, and pause, resume, delete.
 
 import { call, facts } from "../api.js";
-import { ask, perform } from "../dialog.js";
-import { byId, el, hidden, setText } from "../dom.js";
+import { confirmed, perform } from "../dialog.js";
+import { button, byId, el, hidden, setText } from "../dom.js";
 import { Poller } from "../poller.js";
 import { DAYS } from "./schedule.js";
 import { Table } from "../table.js";
@@ -22,7 +22,7 @@ const table = new Table(byId("schedules"), {
     { head: "Times", cell: timesWords, wide: true },
     { head: "Next", cell: next },
     { head: "Last", cell: (schedule) => (schedule.last_run ? link(schedule.last_run, time(schedule.last_at)) : time(schedule.last_at)) },
-    { head: "Message", cell: (schedule) => el("span.point-message", {}, schedule.message), wide: true },
+    { head: "Message", cell: (schedule) => el("span.point-message", schedule.message), wide: true },
     { head: "", cell: buttons },
   ],
 });
@@ -44,16 +44,12 @@ function next(schedule) {
 
 function buttons(schedule) {
   const name = ` the schedule of ${schedule.name} at ${schedule.at}`;
-  const button = (words, act) => el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: act }, words, hidden(name));
+  const does = (words, act) => button([words, hidden(name)], act);
   return el(
     "div.schedule-buttons",
-    {},
-    schedule.paused
-      ? button("Resume", () => pause(schedule, false))
-      : schedule.next_at === null
-        ? null
-        : button("Pause", () => pause(schedule, true)),
-    button("Delete…", () => remove(schedule)),
+    schedule.paused ? does("Resume", () => pause(schedule, false)) : null,
+    schedule.paused || schedule.next_at === null ? null : does("Pause", () => pause(schedule, true)),
+    does("Delete…", () => remove(schedule)),
   );
 }
 
@@ -63,14 +59,8 @@ async function pause(schedule, paused) {
 }
 
 async function remove(schedule) {
-  const sure = await ask({
-    title: `Delete the schedule of “${schedule.name}”?`,
-    text: "Runs that it has already started are not affected.",
-    action: "Delete schedule",
-    danger: true,
-  });
-  if (sure === null) return;
-  await perform(call(path(schedule), { method: "DELETE" }));
+  const question = { title: `Delete the schedule of “${schedule.name}”?`, text: "Runs that it has already started are not affected.", action: "Delete schedule", danger: true };
+  await confirmed(question, () => call(path(schedule), { method: "DELETE" }));
   poller.now();
 }
 

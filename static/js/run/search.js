@@ -14,7 +14,7 @@ export function searchFacts(run) {
       run.ended_at === null ? "Best so far" : "Best",
       best === null
         ? "no point has a value yet"
-        : el("span", {}, `point ${best.point}: ${search.metric} `, metric(best.value), ` with ${words(best.parameters)}`),
+        : el("span", `point ${best.point}: ${search.metric} `, metric(best.value), ` with ${words(best.parameters)}`),
     ],
   ];
 }

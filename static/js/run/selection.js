@@ -42,7 +42,7 @@ export class Selection {
     if (cell.firstChild) return;
     const box = el("input.form-check-input", { type: "checkbox", onchange: () => this.#choose(run, box.checked) });
     this.boxes.set(run.id, box);
-    cell.append(el("label.run-choice", {}, box, hidden(`Select ${run.name}`)));
+    cell.append(el("label.run-choice", box, hidden(`Select ${run.name}`)));
   }
 
   #choose(run, on) {
@@ -97,9 +97,8 @@ export class Selection {
       refused.length
         ? el(
             "div.alert.alert-warning",
-            {},
-            el("p", {}, `${count(refused.length, "run")} ${refused.length === 1 ? "was" : "were"} not deleted:`),
-            el("ul", {}, refused.map(([name, why]) => el("li", {}, el("strong", {}, name), `: ${why}`))),
+            el("p", `${count(refused.length, "run")} ${refused.length === 1 ? "was" : "were"} not deleted:`),
+            el("ul", refused.map(([name, why]) => el("li", el("strong", name), `: ${why}`))),
           )
         : null,
     );

@@ -9,11 +9,10 @@ import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
 
-const LIMIT = 25;
 const EVERY = 30000;
 
 export function showShared() {
-  const pager = new Pager(byId("shared-pager"), LIMIT, () => poller.now());
+  const pager = new Pager(byId("shared-pager"), 25, () => poller.now());
   const table = new Table(byId("shared"), {
     label: "shared-title",
     key: (run) => `${run.user}/${run.id}`,
@@ -30,9 +29,8 @@ export function showShared() {
     every: EVERY,
     onTrouble: showTrouble,
     ask: async () => {
-      const page = await call("shared-runs", { query: { limit: LIMIT, after: pager.after } });
+      const page = await pager.read((place) => call("shared-runs", { query: place }));
       byId("shared-part").hidden = !page.total;
-      pager.show(page);
       setText(byId("shared-count"), page.total ? count(page.total, "run") : "");
       table.show(page.items, "");
     },

@@ -20,14 +20,8 @@ export function countWords(run) {
 
 // The bar, and its numbers in words beside it.
 export function points(run) {
-  const bar = el("span.run-bar", { "aria-hidden": "true" });
-  for (const state of STATES) {
-    if (!run.counts[state]) continue;
-    const piece = el(`span.point-${state}`);
-    piece.style.flexGrow = String(run.counts[state]);
-    bar.append(piece);
-  }
-  return el("div.run-points", {}, bar, el("span", {}, countWords(run)));
+  const pieces = STATES.filter((state) => run.counts[state]).map((state) => el(`span.point-${state}`, { style: { flexGrow: run.counts[state] } }));
+  return el("div.run-points", el("span.run-bar", { "aria-hidden": "true" }, pieces), el("span", countWords(run)));
 }
 
 export const time = (at) => (at === null ? "" : el("time", { title: exactly(at) }, clock(at)));
@@ -46,13 +40,13 @@ export function runPage(run) {
 
 // A metric's value with at most six digits.
 export function metric(value) {
-  if (value === undefined || value === null) return el("span", {}, "–", hidden(UNKNOWN));
+  if (value === undefined || value === null) return el("span", "–", hidden(UNKNOWN));
   return Number(value.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 6 });
 }
 
 // A parameter's value.
 export function value(given) {
-  if (given === undefined || given === null) return el("span", {}, "–", hidden(UNKNOWN));
+  if (given === undefined || given === null) return el("span", "–", hidden(UNKNOWN));
   return typeof given === "number" ? metric(given) : String(given);
 }
 

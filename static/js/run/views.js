@@ -1,21 +1,21 @@
 // Views of a run's points, of which one is shown: the table, curves, parallel coordinates. The choice is
 // kept in the page's address.
 
-import { byId } from "../dom.js";
+import { byId, presses } from "../dom.js";
 import { keepInAddress } from "../filters.js";
 
 export class Views {
+  #press; // the button of the shown one
+
   // `views`: by name, {make(place) => {update(run, chosen)}, every} with milliseconds between updates;
   // null is the table, which the page updates itself. `onChange()`: another one is shown.
   constructor(views, onChange) {
     this.views = views;
     this.made = {};
-    this.buttons = [...byId("views").querySelectorAll("button")];
     const given = new URLSearchParams(window.location.search).get("view") ?? "";
     this.name = given in views ? given : "table";
-    byId("views").addEventListener("click", (event) => {
-      const name = event.target.closest("button")?.dataset.view;
-      if (!name || name === this.name) return;
+    this.#press = presses(byId("views"), "view", (name) => {
+      if (name === this.name) return;
       this.name = name;
       keepInAddress({ view: name === "table" ? "" : name });
       this.#mark();
@@ -25,7 +25,7 @@ export class Views {
   }
 
   #mark() {
-    for (const button of this.buttons) button.setAttribute("aria-pressed", String(button.dataset.view === this.name));
+    this.#press(this.name);
     for (const name of Object.keys(this.views)) byId(`view-${name}`).hidden = name !== this.name;
   }
 

@@ -11,6 +11,7 @@ from portal.handlers.base.endpoint import Operation, Query
 from portal.models.session.chosen_id import ID
 from portal.work.run.results.comparison import RunComparison, compared
 from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.searches import RunSearchTable
 
 from .runs import RunAction
 
@@ -51,7 +52,9 @@ class RunsComparison(RunAction):
         runs = [await self.seen(id_, owner) for owner, id_ in self.query.keys]
         table = self.parts.store.table(RunPointTable)
         keys = [await table.keys(run.user, run.id) for run in runs]
-        return await asyncio.to_thread(compared, await self.items(runs), keys)
+        of = self.parts.store.table(RunSearchTable).get
+        searches = [await of((run.user, run.id)) for run in runs]
+        return await asyncio.to_thread(compared, await self.items(runs), keys, searches)
 
 
 ENDPOINTS = (RunsComparison,)

@@ -7,6 +7,7 @@ from typing import Any
 
 from portal.models import Frozen
 from portal.models.session.run import Parameter, Run
+from portal.models.session.search import Direction, Search
 from portal.work.run.tables.points import PointKeys
 
 from .best import BestPoint, best_point
@@ -40,20 +41,38 @@ class ComparedMetric(Frozen):
     highest: tuple[BestPoint | None, ...]
 
 
+class ComparedSearch(Frozen):
+    """What the search of a run makes large or small."""
+
+    metric: str
+    direction: Direction
+
+
 class RunComparison(Frozen):
-    """Comparison of ``runs``; values are in their order."""
+    """Comparison of ``runs``; values are in their order. ``searches``: null of a run without
+    one."""
 
     runs: tuple[RunItem, ...]
+    searches: tuple[ComparedSearch | None, ...]
     facts: tuple[ComparedFact, ...]
     parameters: tuple[ComparedParameter, ...]
     metrics: tuple[ComparedMetric, ...]
 
 
-def compared(runs: Sequence[RunItem], keys: Sequence[Sequence[PointKeys]]) -> RunComparison:
-    """Return the comparison of runs. ``keys``: for each, those of its points with a row."""
+def compared(
+    runs: Sequence[RunItem],
+    keys: Sequence[Sequence[PointKeys]],
+    searches: Sequence[Search | None],
+) -> RunComparison:
+    """Return the comparison of runs. ``keys``: for each, those of its points with a row;
+    ``searches``: None of a run without one."""
     metrics = sorted({name for points in keys for point in points for name in point.metrics})
     return RunComparison(
         runs=tuple(runs),
+        searches=tuple(
+            search and ComparedSearch(metric=search.metric, direction=search.direction)
+            for search in searches
+        ),
         facts=tuple(_facts(runs)),
         parameters=tuple(_parameters(keys)),
         metrics=tuple(
