@@ -14,10 +14,11 @@ from portal.models.catalog.environment import Environment
 from portal.models.home import Since
 from portal.models.person import Person
 from portal.models.session.session import SessionRecord
+from portal.models.words import duration
 from portal.sessions.item import SessionContext, SessionItem, session_item
 
 from .recent_use import RecentUse
-from .words import brief, resources_words
+from .words import resources_words
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -118,7 +119,7 @@ class HomeSessions:
                     living=living,
                 ),
             )
-            left = "" if item.time_left is None else f"{brief(item.time_left)} left"
+            left = "" if item.time_left is None else f"{duration(item.time_left)} left"
             use = self._use.of_session(record.id)
             shown.append(HomeSession(item, resources_words(record.options), left, use))
         return shown

@@ -17,7 +17,7 @@ from portal.home import visits
 from portal.home.recent_use import RecentUse
 from portal.home.showing import ShownPart, shown_parts
 from portal.home.visits import last_visit
-from portal.home.words import brief, resources_words
+from portal.home.words import resources_words
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.cluster.gpu import GpuState
 from portal.models.home import HomePart, Place
@@ -153,17 +153,6 @@ async def test_use_is_kept_for_half_an_hour_of_each_living_session() -> None:
     now = use_view(c=5.0)
     await use.take_readings()
     assert (use.of_session("a"), use.of_session("c")) == ((), (5.0,))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (-1, "0 s"), (45.9, "45 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"),
-        (3900, "1 h 5 min"), (86_400, "1 d"), (90_000 + 59, "1 d 1 h"),
-    ],
-)  # fmt: skip
-def test_durations(seconds: float, words: str) -> None:
-    assert brief(seconds) == words
 
 
 def test_resources() -> None:
