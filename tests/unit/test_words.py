@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+
 from portal.models.words import clock, dated, duration
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC).timestamp()

@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from portal.errors import StoreUnavailable
 from portal.home import visits
-from portal.home.recent_use import RecentUse
+from portal.home.sessions import _use_now
 from portal.home.showing import ShownPart, shown_parts
 from portal.home.visits import last_visit
 from portal.home.words import resources_words
@@ -134,25 +134,13 @@ def use_view(**use: float | None) -> Any:
     return SimpleNamespace(error="", sessions=sessions, gpus=gpus, jobs=SimpleNamespace(bare=jobs))
 
 
-async def test_use_is_kept_for_half_an_hour_of_each_living_session() -> None:
-    views = [use_view(a=value, b=None) for value in range(100)]
-    now: Any = None
-    use = RecentUse(lambda: now, LOG)
-    await use.take_readings()  # no view yet
-    for view in views:
-        now = view
-        await use.take_readings()
-    assert use.of_session("a") == tuple(range(40, 100))  # 60 looks, 30 s apart
-    assert use.of_session("b") == ()
-    now = use_view(a=None)
-    await use.take_readings()  # its reading is missing for once
-    assert use.of_session("a")[-1] == 99
-    now = SimpleNamespace(error="Slurm does not answer.")
-    await use.take_readings()
-    assert use.of_session("a")
-    now = use_view(c=5.0)
-    await use.take_readings()
-    assert (use.of_session("a"), use.of_session("c")) == ((), (5.0,))
+@pytest.mark.parametrize(("use", "now"), [(97.5, 97.5), (None, None)])
+def test_the_use_now_is_that_of_the_gpus_which_the_job_holds(
+    use: float | None, now: float | None
+) -> None:
+    view = use_view(a=use, b=3.0)
+    assert _use_now(view, "j-a") == now
+    assert _use_now(view, "gone") is None
 
 
 def test_resources() -> None:

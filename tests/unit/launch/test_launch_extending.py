@@ -173,8 +173,9 @@ def test_beyond_a_limit_the_sentence_names_it_and_the_latest_end(name: str) -> N
     assert extended(this, 40, SETTINGS, NOW) == HOUR + 2400
     with pytest.raises(NotAllowed) as refused:
         extended(this, 41, SETTINGS, NOW)
+    end = clock(latest, NOW, zone=True)
     assert refused.value.message == (
-        f"This session can be extended by at most 40 min, until {clock(latest, NOW, zone=True)}: {words}."
+        f"This session can be extended by at most 40 min, until {end}: {words}."
     )
 
 

@@ -1,0 +1,83 @@
+"""The demo's run that goes on at a first visit: started as a user starts it, by a session."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..errors import PortalError, Unavailable
+from .people import People
+from .service_api import ServiceApi
+
+# Not ada's: her first session opens on the README, and this one would be the first.
+USER, NAME = "grace", "two-moons"
+_SERVER, _FOLDER, _SCRIPT = "examples", "examples", "two_moons.py"
+_PATIENCE = 300.0  # seconds for the session, on a machine that is making environments
+_PAUSE = 1.0
+_SMALL = {"partition": "cpu", "cpus": 1, "time": "0:20:00"}
+_SESSION = {"environment": "jupyterlab", "memory": "1G", **_SMALL}
+# Eight points of ten minutes, two at once: the run ends by itself after forty.
+_VALUES = {"rate": "0.3, 0.1, 0.03, 0.003", "hidden": "2, 8"}
+_AT_ONCE = 2
+
+
+def start_run(url: str, deploy: Path, people: People, over: threading.Event) -> None:
+    """Log in as USER at the Hub's address ``url``, start a session, and let it start a run; then
+    stop it: the run goes on. Gives up when the demo is ``over``. Raises PortalError."""
+    note = "The demo's example of a run"
+    login = {"username": USER, "password": people.password}
+    tokens = f"users/{USER}/tokens"
+    asked = {"auth": login, "note": note, "expires_in": int(2 * _PATIENCE)}
+    token = ServiceApi(url, "", "hub/api").post(tokens, asked)
+    hub = ServiceApi(url, token["token"], "hub/api")
+    try:
+        _start(hub, url, token["token"], (deploy / "demo/showcase" / _SCRIPT).read_text(), over)
+    finally:
+        with contextlib.suppress(PortalError):  # it expires
+            hub.delete(f"{tokens}/{token['id']}")
+
+
+def _start(hub: ServiceApi, url: str, token: str, script: str, over: threading.Event) -> None:
+    server = f"users/{USER}/servers/{_SERVER}"
+    hub.post(server, _SESSION)
+    try:
+        _await(lambda: _ready(hub), over)
+        files = ServiceApi(url, token, f"user/{USER}/{_SERVER}/api/contents")
+        files.put(_FOLDER, {"type": "directory"})
+        content = {"type": "file", "format": "text", "content": script}
+        files.put(f"{_FOLDER}/{_SCRIPT}", content)
+        service = ServiceApi(url, token)
+        sessions = service.get("run-form")["sessions"]
+        session = next(item["id"] for item in sessions if item["server"] == _SERVER)
+        request = {
+            "source": f"{_FOLDER}/{_SCRIPT}",
+            "name": NAME,
+            "values": _VALUES,
+            "at_once": _AT_ONCE,
+            "resources": {"memory": "300M", **_SMALL},
+        }
+        service.post(f"run-form/{session}/ask/start", {"asked": request})
+    finally:
+        hub.delete(server, {"remove": True})
+
+
+def _ready(hub: ServiceApi) -> bool:
+    """Return True once the session is ready. Raises PortalError if it is gone."""
+    try:
+        servers: dict[str, Any] = hub.get(f"users/{USER}")["servers"]
+    except Unavailable:
+        return False  # the Hub may be restarting
+    if _SERVER not in servers:
+        raise PortalError(f"The session of {USER} that starts the run '{NAME}' did not start.")
+    return bool(servers[_SERVER]["ready"])
+
+
+def _await(check: Callable[[], bool], over: threading.Event) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not check():
+        if over.wait(_PAUSE) or time.monotonic() > end:
+            raise PortalError(f"The session that starts the run '{NAME}' was not ready in time.")
