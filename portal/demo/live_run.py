@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 from ..errors import PortalError, Unavailable
 from .people import People
@@ -16,9 +19,12 @@ from .service_api import ServiceApi
 # Not ada's: her first session opens on the README, and this one would be the first.
 USER, NAME = "grace", "two-moons"
 _SERVER, _FOLDER, _SCRIPT = "examples", "examples", "two_moons.py"
+_TOKENS = f"users/{USER}/tokens"
+_TIMEOUT = 30.0  # seconds for an answer
 _PATIENCE = 300.0  # seconds for the session, on a machine that is making environments
+_EXPIRES = 900  # seconds
 _PAUSE = 1.0
-_SMALL = {"partition": "cpu", "cpus": 1, "time": "0:20:00"}
+_SMALL = {"partition": "cpu", "gpus": 0, "cpus": 1, "time": "0:20:00"}
 _SESSION = {"environment": "jupyterlab", "memory": "1G", **_SMALL}
 # Eight points of ten minutes, two at once: the run ends by itself after forty.
 _VALUES = {"rate": "0.3, 0.1, 0.03, 0.003", "hidden": "2, 8"}
@@ -28,17 +34,31 @@ _AT_ONCE = 2
 def start_run(url: str, deploy: Path, people: People, over: threading.Event) -> None:
     """Log in as USER at the Hub's address ``url``, start a session, and let it start a run; then
     stop it: the run goes on. Gives up when the demo is ``over``. Raises PortalError."""
-    note = "The demo's example of a run"
-    login = {"username": USER, "password": people.password}
-    tokens = f"users/{USER}/tokens"
-    asked = {"auth": login, "note": note, "expires_in": int(2 * _PATIENCE)}
-    token = ServiceApi(url, "", "hub/api").post(tokens, asked)
+    token = _token(url, people.password)
     hub = ServiceApi(url, token["token"], "hub/api")
     try:
         _start(hub, url, token["token"], (deploy / "demo/showcase" / _SCRIPT).read_text(), over)
     finally:
         with contextlib.suppress(PortalError):  # it expires
-            hub.delete(f"{tokens}/{token['id']}")
+            hub.delete(f"{_TOKENS}/{token['id']}")
+
+
+def _token(url: str, password: str) -> dict[str, Any]:
+    """Return the Hub's model of a new token of USER."""
+    jar = CookieJar()
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+    login = {"username": USER, "password": password}
+    try:
+        # The login page makes the user known to the Hub.
+        browser.open(f"{url}/hub/login", timeout=_TIMEOUT).close()
+        xsrf = next((cookie.value or "" for cookie in jar if cookie.name == "_xsrf"), "")
+        form = urlencode({**login, "_xsrf": xsrf}).encode()
+        browser.open(f"{url}/hub/login?next=/hub/api/", form, timeout=_TIMEOUT).close()
+    except OSError as error:
+        raise Unavailable(f"The run '{NAME}' was not started: {USER}'s login: {error}") from None
+    asked = {"auth": login, "note": "The demo's example of a run", "expires_in": _EXPIRES}
+    token: dict[str, Any] = ServiceApi(url, "", "hub/api").post(_TOKENS, asked)
+    return token
 
 
 def _start(hub: ServiceApi, url: str, token: str, script: str, over: threading.Event) -> None:
@@ -46,7 +66,8 @@ def _start(hub: ServiceApi, url: str, token: str, script: str, over: threading.E
     hub.post(server, _SESSION)
     try:
         _await(lambda: _ready(hub), over)
-        files = ServiceApi(url, token, f"user/{USER}/{_SERVER}/api/contents")
+        host = f"{USER}.{urlsplit(url).netloc}"
+        files = ServiceApi(url, token, f"user/{USER}/{_SERVER}/api/contents", host)
         files.put(_FOLDER, {"type": "directory"})
         content = {"type": "file", "format": "text", "content": script}
         files.put(f"{_FOLDER}/{_SCRIPT}", content)

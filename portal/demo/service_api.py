@@ -13,11 +13,15 @@ _TIMEOUT = 30  # seconds
 
 class ServiceApi:
     """API below ``path`` at the Hub's address ``url``, with an API ``token`` ("": none); by default
-    that of the service."""
+    that of the service. ``host``: that of a session, which need not resolve."""
 
-    def __init__(self, url: str, token: str, path: str = "services/portal/api/v1") -> None:
+    def __init__(
+        self, url: str, token: str, path: str = "services/portal/api/v1", host: str = ""
+    ) -> None:
         self._base = f"{url}/{path}/"
-        self._token = token
+        self._headers = {"Content-Type": "application/json"}
+        self._headers |= {"Authorization": f"token {token}"} if token else {}
+        self._headers |= {"Host": host} if host else {}
 
     def get(self, path: str) -> Any:
         """Return the response to a GET request. Raises as ``post`` does."""
@@ -43,10 +47,7 @@ class ServiceApi:
         request = urllib.request.Request(  # noqa: S310 - http, made by the demo
             self._base + path,
             data=None if body is None else json.dumps(body).encode(),
-            headers={
-                **({"Authorization": f"token {self._token}"} if self._token else {}),
-                "Content-Type": "application/json",
-            },
+            headers=self._headers,
             method=method,
         )
         try:
@@ -65,7 +66,7 @@ def _refused(error: urllib.error.HTTPError) -> PortalError:
     try:
         answer = json.load(error)
         # The Hub and Jupyter have no object "error".
-        message = str(answer["error"]["message"] if "error" in answer else answer["message"])
-        return kinds.get(error.code, PortalError)(message)
+        message = answer["error"]["message"] if "error" in answer else answer["message"]
+        return kinds.get(error.code, PortalError)(message or f"{error.code}: {error.reason}")
     except (OSError, ValueError, KeyError, TypeError):
         return Unavailable(f"The portal answers with status {error.code}.")
