@@ -96,7 +96,7 @@ def test_a_run_goes_on_at_a_first_visit_and_its_session_has_ended(showcase: Demo
         page = f"runs/{run['id']}"
         wait_until("a curve", lambda: "accuracy" in grace.get(f"{page}/points").text)
         assert grace.items("runs")[0]["state"] == "running"
-        wait_until("no session", lambda: "examples" not in grace.person.server("examples"))
+        wait_until("no session", lambda: not grace.person.server("examples"))
         assert grace.get("run-form").json()["sessions"] == []
 
 
