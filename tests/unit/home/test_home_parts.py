@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from clusters import record
 from sqlalchemy import select
 
 from portal.errors import StoreUnavailable
 from portal.home import visits
-from portal.home.sessions import _use_now
 from portal.home.showing import ShownPart, shown_parts
 from portal.home.visits import last_visit
 from portal.home.words import resources_words
-from portal.models.cluster.dashboard import GpuItem, JobItem
-from portal.models.cluster.gpu import GpuState
 from portal.models.home import HomePart, Place
 from portal.store import Store
 from portal.store.site.visits import visits as table
@@ -118,29 +113,6 @@ async def test_a_full_disk_hides_no_visit(store: Store, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(store.visits, "set", full)
     assert await last_visit(store, "ada", lambda: 1e9) == 1e9 - visits._FIRST
-
-
-def use_view(**use: float | None) -> Any:
-    """Return a view in which each session holds GPU 0 of a node of its name, with this use."""
-    jobs = {f"j-{name}": JobItem(id="1", state="RUNNING", words="", gpu_indexes={name: (0,)})
-            for name in use}  # fmt: skip
-    gpus = {
-        f"{name}/0": GpuItem(
-            node=name, index=0, type="v100", state=GpuState.BUSY, utilization=value
-        )
-        for name, value in use.items()
-    }
-    sessions = {f"j-{name}": record(name, f"j-{name}") for name in use}
-    return SimpleNamespace(error="", sessions=sessions, gpus=gpus, jobs=SimpleNamespace(bare=jobs))
-
-
-@pytest.mark.parametrize(("use", "now"), [(97.5, 97.5), (None, None)])
-def test_the_use_now_is_that_of_the_gpus_which_the_job_holds(
-    use: float | None, now: float | None
-) -> None:
-    view = use_view(a=use, b=3.0)
-    assert _use_now(view, "j-a") == now
-    assert _use_now(view, "gone") is None
 
 
 def test_resources() -> None:
