@@ -123,6 +123,7 @@ if demo["simulated_gpus"]:
 if demo.get("examples_before"):
     day = datetime.fromtimestamp(demo["examples_before"]).strftime("%-d %B %Y, %H:%M")
     notices.append(f"Jobs named example-… and all records from before {day} are made up.")
+    notices.append("Grace's run 'two-moons' was started by the demo.")
 if one_account:
     notices.append(f"All sessions run under one account, {demo['account']}.")
 

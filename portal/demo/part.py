@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 from sqlalchemy import Delete
@@ -26,3 +27,7 @@ class DemoPart(NamedTuple):
     past: Callable[[Store, float], Awaitable[Past]]
     # Statements that delete what only this past has.
     removal: Callable[[], Sequence[Delete]]
+    # What goes on at a first visit: called in a thread once the demo is ready, with the Hub's
+    # address, the folder ``deploy`` and an event that is set when the demo stops. Raises
+    # PortalError.
+    begin: Callable[[str, Path, People, Event], None] = lambda *_: None

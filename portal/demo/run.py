@@ -1,4 +1,5 @@
-"""The demo's runs: a finished search of learning rates with its curves and a point that failed."""
+"""The demo's runs: a finished search of learning rates with its curves and a point that failed, and
+one that goes on (`live_run`)."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from portal.work.run.tables.curves import RunCurveTable, run_curves
 from portal.work.run.tables.points import RunPointTable, run_points
 from portal.work.run.tables.runs import RunTable, runs
 
+from .live_run import start_run
 from .part import DemoPart
 from .showcase.past import ACCOUNT, MINUTE, PREFIX, TITLES, Past, usage_of
 
@@ -160,4 +162,4 @@ def _session(run: Run) -> SessionRecord:
     )
 
 
-PART = DemoPart(lambda *_: None, past, removal)
+PART = DemoPart(lambda *_: None, past, removal, start_run)

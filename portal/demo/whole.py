@@ -178,7 +178,7 @@ class WholeDemo:
         if not parts:
             self._make_parts(hub)
         if self.showcase:
-            self.showcase.begin(Path(paths["apptainer"]), service)
+            self.showcase.begin(Path(paths["apptainer"]), service, hub.url, self.people)
 
     def _make_parts(self, hub: DemoHub) -> None:
         """Make the parts of features, and their past."""

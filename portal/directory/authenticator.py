@@ -23,6 +23,7 @@ from ..errors import (
     NotFound,
     PortalError,
 )
+from ..models.words import duration
 from ..service_accounts import is_service, refusal, service_accounts
 from .login import came_late
 from .origin import attempt_of, remember
@@ -447,7 +448,7 @@ def _meets(groups: Iterable[str], wanted: Iterable[str]) -> bool:
 def too_many(seconds: float) -> web.HTTPError:
     """Build the 429 for a login that must wait ``seconds`` before another password is tried."""
     left = math.ceil(seconds)
-    wait = f"{left} s" if left < 100 else f"{math.ceil(left / 60)} minutes"
+    wait = duration(left if left < 60 else 60 * math.ceil(left / 60))
     error = web.HTTPError(
         429,
         f"Too many wrong passwords. Try again in {wait}, or now in a browser where you have "

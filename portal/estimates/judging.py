@@ -12,6 +12,7 @@ from portal.launch.nearby import Candidate
 from portal.launch.policy import Associations
 from portal.models.session.estimate import Basis, Estimate, Outlook
 from portal.models.session.resources import Resources
+from portal.models.words import duration
 from portal.slurm.commands.start_estimate import NoNodeNow
 
 from .questions import SlurmAnswer
@@ -82,5 +83,4 @@ def is_better(candidate: Estimate, than: Estimate) -> bool:
 
 def label_of(candidate: Candidate) -> str:
     """Return the difference of a nearby choice, as its button says it."""
-    hours = (candidate.resources.time or 0) // 3600
-    return words.choice(candidate.changes, f"{hours} hour{'' if hours == 1 else 's'}")
+    return words.choice(candidate.changes, duration(candidate.resources.time or 0))

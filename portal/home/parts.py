@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from portal.models.scope import ENVIRONMENTS_MANAGE, JOBS_READ, NODES_MANAGE
 
 from .gpus import FreeGpus
 from .launches import HomeLaunches
-from .recent_use import RecentUse
 from .sessions import HomeSessions
 from .site import SiteAtHome
 
@@ -21,16 +20,12 @@ if TYPE_CHECKING:
 
 
 class HomeParts:
-    """Parts that Home has by itself, and the loop that records the use of GPUs."""
+    """Parts that Home has by itself."""
 
     def __init__(self, services: Services) -> None:
-        self.use = RecentUse(lambda: services.dashboard.view, services.log)
-        self._sessions = HomeSessions(services, self.use)
+        self._sessions = HomeSessions(services)
         self._gpus, self._launches = FreeGpus(services), HomeLaunches(services)
         self._site = SiteAtHome(services)
-        self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
-            "record of GPU use": self.use.run,
-        }
 
     def home_parts(self, person: Person, since: Since) -> Iterator[HomePart]:
         """Yield the parts for this person."""

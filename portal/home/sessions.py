@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,13 +15,14 @@ from portal.models.catalog.environment import Environment
 from portal.models.home import Since
 from portal.models.person import Person
 from portal.models.session.session import SessionRecord
+from portal.models.words import duration
 from portal.sessions.item import SessionContext, SessionItem, session_item
 
-from .recent_use import RecentUse
-from .words import brief, resources_words
+from .words import resources_words
 
 if TYPE_CHECKING:
     from portal.assembly import Services
+    from portal.dashboard import ClusterView
 
 _LIVING, _ENDED = 20, 5  # shown at most
 # As in static/js/sessionview.js.
@@ -28,12 +30,14 @@ _FAILED = frozenset({"out_of_memory", "node_failure", "preempted", "start_failed
 
 
 class HomeSession(NamedTuple):
-    """Session, with its resources and time left in words, and the use of its GPUs in percent."""
+    """Session, with its resources and time left in words, and the use of its GPUs in percent: over
+    time, and now (None: not known)."""
 
     item: SessionItem
     resources: str
     left: str
-    use: Sequence[float] = ()
+    use: Sequence[int] = ()
+    use_now: float | None = None
 
     @property
     def title(self) -> str:
@@ -56,8 +60,8 @@ class HomeSession(NamedTuple):
 class HomeSessions:
     """Sessions of a user. Kernels and runs are jobs of their own, which have no page to open."""
 
-    def __init__(self, services: Services, use: RecentUse) -> None:
-        self._services, self._use = services, use
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def living(self, person: Person) -> Mapping[str, Any]:
         """Return the sessions that run or wait; of a user who never had one, the first steps."""
@@ -118,9 +122,12 @@ class HomeSessions:
                     living=living,
                 ),
             )
-            left = "" if item.time_left is None else f"{brief(item.time_left)} left"
-            use = self._use.of_session(record.id)
-            shown.append(HomeSession(item, resources_words(record.options), left, use))
+            left = "" if item.time_left is None else f"{duration(item.time_left)} left"
+            # In memory, as it is stored: at most 120 numbers of a job.
+            known = services.dashboard.job_uses.use_of(record.job_id)
+            use = [value for value in known.gpu if value is not None] if known else []
+            now_ = _use_now(view, record.job_id) if view and use else None
+            shown.append(HomeSession(item, resources_words(record.options), left, use, now_))
         return shown
 
     def _first(self, person: Person) -> Environment | None:
@@ -128,6 +135,14 @@ class HomeSessions:
         offered = self._services.catalog.visible_to(as_seen_by_catalog(person))
         with_starter = (known for known in offered if known.starters)
         return next(with_starter, offered[0] if offered else None)
+
+
+def _use_now(view: ClusterView, job_id: str) -> float | None:
+    job = view.jobs.bare.get(job_id)
+    held = job.gpu_indexes.items() if job else ()
+    gpus = (view.gpus.get(f"{node}/{index}") for node, indexes in held for index in indexes)
+    use = [gpu.utilization for gpu in gpus if gpu is not None and gpu.utilization is not None]
+    return statistics.fmean(use) if use else None
 
 
 def _with_page() -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..models.session.estimate import Basis, Estimate, Outlook
-from ..models.words import clock
+from ..models.words import clock, duration
 
 _SOURCES = {
     Basis.SLURM: "Slurm's estimate; earlier if other jobs end before their time limit.",
@@ -20,25 +20,23 @@ _SOURCES = {
 
 
 def about(seconds: float) -> str:
-    """Return a wait as exactly as it can be known: "about 25 minutes", "more than a day"."""
+    """Return a wait as exactly as it can be known: "about 25 min", "more than 1 d"."""
     minutes = seconds / 60
     if minutes < 1.5:
-        return "about a minute"
+        return f"about {duration(60)}"
     if minutes < 10:
-        return f"about {round(minutes)} minutes"
+        return f"about {duration(60 * round(minutes))}"
     if minutes < 57.5:
-        return f"about {5 * round(minutes / 5)} minutes"
+        return f"about {duration(300 * round(minutes / 5))}"
     hours = round(minutes / 60)
     if hours < 24:
-        return "about an hour" if hours == 1 else f"about {hours} hours"
-    days = int(seconds // 86_400)
-    if days < 7:
-        return "more than a day" if days <= 1 else f"more than {days} days"
-    return "more than a week"
+        return f"about {duration(3600 * hours)}"
+    days = min(max(1, int(seconds // 86_400)), 7)
+    return f"more than {duration(86_400 * days)}"
 
 
 def sentence(estimate: Estimate, now: float) -> str:
-    """Return an estimate as "Starts now.", "Starts in about 25 minutes.", or why it is unknown."""
+    """Return an estimate as "Starts now.", "Starts in about 25 min.", or why it is unknown."""
     if estimate.outlook is Outlook.NOW:
         return "Starts now."
     if estimate.outlook is Outlook.LATER and estimate.starts_at is not None:
@@ -62,10 +60,10 @@ def day(waits: Sequence[float | None], now: float) -> str:
         return ""
     hours = [hour for hour, wait in enumerate(waits) if wait != 0.0]
     if not hours:
-        return f"No wait is expected over the next {len(waits)} hours."
+        return f"No wait is expected over the next {len(waits)} h."
     sentences = []
     if longest := max(wait or 0.0 for wait in waits):
-        sentences.append(f"The longest wait over the next {len(waits)} hours is {about(longest)}.")
+        sentences.append(f"The longest wait over the next {len(waits)} h is {about(longest)}.")
     if None in waits:
         unknown = clock(now + waits.index(None) * 3600, now)
         sentences.append(f"No start is known for requests after {unknown}.")
@@ -76,14 +74,14 @@ def day(waits: Sequence[float | None], now: float) -> str:
 
 
 def starts(estimate: Estimate, now: float) -> str:
-    """Return the start as an addition to a choice: "starts now", "in about 5 minutes"."""
+    """Return the start as an addition to a choice: "starts now", "in about 5 min"."""
     if estimate.outlook is Outlook.NOW or estimate.starts_at is None:
         return "starts now"
     return f"in {about(estimate.starts_at - now)}"
 
 
 def choice(changes: Mapping[str, Any], time: str = "") -> str:
-    """Return what a nearby choice changes: "2 GPUs", "t4", "partition cpu", "1 hour"."""
+    """Return what a nearby choice changes: "2 GPUs", "t4", "partition cpu", "1 h"."""
     if "gpus" in changes:
         return f"{changes['gpus']} GPU{'' if changes['gpus'] == 1 else 's'}"
     if "gpu_type" in changes:

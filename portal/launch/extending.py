@@ -7,7 +7,6 @@ Slurm itself takes any time limit from an Operator, whatever partition, QOS or a
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,8 +17,8 @@ from traitlets.config import Configurable
 from ..errors import Conflict, InvalidRequest, NotAllowed, PortalError
 from ..models.catalog.environment import Environment
 from ..models.cluster.cluster import Association, ClusterSnapshot, Job, JobState
-from ..models.session.resources import time_text
 from ..models.situation import ExtendOffer
+from ..models.words import clock, duration
 from ..setting import setting
 from .limits.limits import ANY_TIME, longest_wall
 from .limits.qos import charged, limiting
@@ -118,28 +117,21 @@ def extended(running: Running, minutes: int, settings: Extending, now: float) ->
     that does not run. Callers check ``settings.allowed``.
     """
     if not 1 <= minutes <= max(settings.minutes):
-        raise InvalidRequest(
-            f"A session can be extended by 1 to {max(settings.minutes)} minutes at a time.",
-            "minutes",
-        )
+        most = duration(60 * max(settings.minutes))
+        raise InvalidRequest(f"A session can be extended by 1 min to {most} at a time.", "minutes")
     end, bound = _end_and_bound(running, settings, now)
     gone = max(0.0, now - end)
     wanted = minutes * 60 + gone
     if bound is not None and bound.room < wanted:
-        most = int((bound.room - gone) // 60)
-        if most < 1:
+        room = int((bound.room - gone) // 60)
+        if room < 1:
             raise NotAllowed(_cannot(bound))
         raise NotAllowed(
-            f"This session can be extended by at most {most} minute{'' if most == 1 else 's'}, "
-            f"until {clock(end + bound.room)}: {bound.why}."
+            f"This session can be extended by at most {duration(60 * room)}, "
+            f"until {clock(end + bound.room, now, zone=True)}: {bound.why}."
         )
     assert running.job.time_limit is not None  # _end_and_bound saw it
     return running.job.time_limit + math.ceil(wanted / 60) * 60
-
-
-def clock(moment: float) -> str:
-    """Return Unix seconds as the site's clock, with its zone: "Sat 21 Nov 17:20 UTC"."""
-    return time.strftime("%a %d %b %H:%M %Z", time.localtime(moment))
 
 
 def _cannot(bound: _Bound) -> str:
@@ -175,23 +167,24 @@ def _bounds_of_time(
     job, snapshot = running.job, running.snapshot
     bounds = []
     if environment.max_time is not None:
-        why = f"'{environment.title}' allows a time limit of at most {environment.max_time}"
+        most = duration(environment.max_time)
+        why = f"'{environment.title}' allows a time limit of at most {most}"
         bounds.append(_Bound(environment.max_time - limit, why))
     flags = snapshot.qos[job.qos].flags if job.qos in snapshot.qos else ()
     partition = snapshot.partitions.get(job.partition)
     if partition is not None and partition.max_time is not None and ANY_TIME not in flags:
-        most = time_text(partition.max_time)
+        most = duration(partition.max_time)
         why = f"the partition '{partition.name}' allows a time limit of at most {most}"
         bounds.append(_Bound(partition.max_time - limit, why))
     if running.associations is not None:
         rows = charged(job.account or None, job.partition, running.associations)
         who, longest = longest_wall(rows, limiting(snapshot, job.qos, job.partition))
         if longest is not None:
-            most = time_text(longest)
+            most = duration(longest)
             why = f"{who[0].lower()}{who[1:]} allows a time limit of at most {most}"
             bounds.append(_Bound(longest - limit, why))
     if settings.most_minutes and running.asked is not None:
-        most = time_text(settings.most_minutes * 60)
+        most = duration(settings.most_minutes * 60)
         why = f"sessions can be extended by at most {most} in total"
         bounds.append(_Bound(running.asked + settings.most_minutes * 60 - limit, why))
     return bounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -24,12 +25,20 @@ def shortened(text: str, most: int) -> str:
     return f"{text[: most - 1].rpartition(' ')[0] or text[: most - 1]}…"
 
 
-def clock(moment: float, now: float) -> str:
-    """Return Unix seconds as the server's local time, "10:42", with the day if not today."""
-    then = time.localtime(moment)
-    if then[:3] == time.localtime(now)[:3]:
-        return time.strftime("%H:%M", then)
-    return time.strftime("%a %d %b %H:%M", then)
+def clock(moment: float, now: float, *, zone: bool = False) -> str:
+    """Return Unix seconds as the server's local time, as static/js/words.js does: "14:08" today,
+    "22 Nov, 14:08", "3 Jan 2025, 14:08"; with ``zone``, "14:08 UTC"."""
+    then, today = time.localtime(moment), time.localtime(now)
+    hour = time.strftime("%H:%M %Z" if zone else "%H:%M", then)
+    if then[:3] == today[:3]:
+        return hour
+    year = "" if then.tm_year == today.tm_year else f" {then.tm_year}"
+    return f"{then.tm_mday} {time.strftime('%b', then)}{year}, {hour}"
+
+
+def dated(then: datetime) -> str:
+    """Return a time with its day and year, as `clock` does: "3 Jan 2025, 14:08"."""
+    return f"{then.day} {then:%b %Y, %H:%M}"
 
 
 def ordinal(number: int) -> str:
@@ -40,13 +49,17 @@ def ordinal(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds in words, at most two units: "45 seconds", "2 hours", "1 day 12 hours"."""
-    seconds = int(seconds)
-    if seconds < 60:
-        return count(max(0, seconds), "second")
+    """Return seconds in words, at most two units, as static/js/words.js does: "45 s", "12 min",
+    "1 h 5 min", "3 d 4 h"."""
+    left = max(0, int(seconds))
+    if left < 60:
+        return f"{left} s"
+    units = [(86_400, "d"), (3600, "h"), (60, "min")]
+    while left < units[0][0]:
+        units.pop(0)
     parts = []
-    for noun, unit in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        number, seconds = divmod(seconds, unit)
+    for unit, name in units[:2]:
+        number, left = divmod(left, unit)
         if number:
-            parts.append(count(number, noun))
-    return " ".join(parts[:2])
+            parts.append(f"{number} {name}")
+    return " ".join(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from email.errors import MessageError
@@ -14,7 +13,7 @@ from email.utils import format_datetime, make_msgid, parseaddr
 from portal.errors import InvalidRequest
 from portal.launch.kinds import kind_of
 from portal.models.plain_text import escaped
-from portal.models.words import duration
+from portal.models.words import clock, duration
 from portal.sessions.links import server_url
 
 from .due import STARTED, Notice
@@ -81,10 +80,10 @@ def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> lis
         waited = duration(began - session.submitted_at)
         first = f"{name} has started, after {waited} in the queue."
         if ends_at is not None:
-            first += f" It ends at {_clock(ends_at)}."
+            first += f" It ends on {_clock(ends_at)}."
     else:
         assert ends_at is not None
-        first = f"{name} ends at {_clock(ends_at)}, in {duration(ends_at - now)}."
+        first = f"{name} ends on {_clock(ends_at)}, in {duration(ends_at - now)}."
         first += " Save your work; if your site allows it, you can also extend the session."
     return [
         first,
@@ -114,4 +113,4 @@ def _server(notice: Notice, public_url: str) -> list[str]:
 
 
 def _clock(at: float) -> str:
-    return time.strftime("%H:%M %Z on %d %B", time.localtime(at))
+    return clock(at, 0.0, zone=True)  # with its day: a mail may be read later

@@ -15,10 +15,9 @@ from ..launch.kinds.kind import KindWords
 from ..models import Frozen
 from ..models.cluster.array import ArrayJob
 from ..models.cluster.cluster import Job, JobState
-from ..models.session.resources import time_text
 from ..models.session.session import SessionRecord
 from ..models.session.stop_reason import STOP_TITLES
-from ..models.words import clock
+from ..models.words import clock, duration
 
 # Titles of all codes, for pages.
 TITLES = {
@@ -211,7 +210,7 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool, about: KindWords) ->
             f"{it} used more memory than requested and was killed.{words}",
         )
     if state is JobState.TIMEOUT:
-        limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
+        limit = f" of {duration(job.time_limit)}" if job.time_limit else ""
         return (
             "walltime",
             f"{it} reached its time limit{limit}. {about.longer}",

@@ -16,6 +16,7 @@ from portal.models import Frozen
 from portal.models.catalog.environment import Environment
 from portal.models.session.resources import Memory, time_text
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.words import duration
 
 from .efficiency import Efficiency, Source
 
@@ -158,7 +159,7 @@ def _time(
         if more <= asked:
             return None
         return {"time": time_text(more)}, (
-            f"The session reached its time limit of {time_text(had)}: request {time_text(more)}."
+            f"The session reached its time limit of {duration(had)}: request {duration(more)}."
         )
     if used < _LONG_ENOUGH or record.ending_code not in ("completed", "stopped"):
         return None  # a session on a failed node does not show how much time was needed
@@ -166,8 +167,8 @@ def _time(
     if less is None or less > asked * _LITTLE:
         return None
     return {"time": time_text(less)}, (
-        f"The session ran for {time_text(int(used))} of {time_text(asked)}: a session of "
-        f"{time_text(less)} may start sooner."
+        f"The session ran for {duration(used)} of {duration(asked)}: a session of "
+        f"{duration(less)} may start sooner."
     )
 
 

@@ -229,7 +229,7 @@ def node_words(state: str, resume_seconds: int | None = None) -> str:
 
 
 def waking_words(resume_seconds: int | None) -> str:
-    """Return how long a node takes to be switched on: ", about 10 minutes"; "" if unknown."""
+    """Return how long a node takes to be switched on: ", about 10 min"; "" if unknown."""
     return "" if resume_seconds is None else f", {about(resume_seconds)}"
 
 

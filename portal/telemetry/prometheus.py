@@ -154,7 +154,7 @@ class Prometheus:
         try:
             return (await client.fetch(request)).body
         except HTTPTimeoutError:
-            raise Unavailable(f"Prometheus has not answered within {timeout:g} seconds.") from None
+            raise Unavailable(f"Prometheus has not answered within {timeout:g} s.") from None
         except HTTPStreamClosedError:
             raise Unavailable("Prometheus's answer was cut off.") from None
         except HTTPClientError as error:

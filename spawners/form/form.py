@@ -284,7 +284,7 @@ class LaunchForm(LoggingConfigurable):
 
 
 def _asleep(number: int, resume_seconds: int | None) -> str:
-    """Return "4 switched on when needed, about 10 minutes"; "" for none."""
+    """Return "4 switched on when needed, about 10 min"; "" for none."""
     return f"{number} switched on when needed{waking_words(resume_seconds)}" if number else ""
 
 

@@ -37,7 +37,7 @@ def memory(text: str) -> str:
 
 
 def time_limit(text: str) -> str:
-    """Return "2 hours" for "2:00:00". Text that is not a time is returned unchanged."""
+    """Return "2 h" for "2:00:00". Text that is not a time is returned unchanged."""
     try:
         return duration(time_seconds(text))
     except ValueError:
@@ -57,7 +57,7 @@ def gpus(number: int, gpu_type: str | None = None) -> str:
 
 
 def resources(options: Mapping[str, Any] | None) -> str:
-    """Return the resources in ``user_options`` as a line: "2 x v100, 8 CPUs, 32 GB, 2 hours".
+    """Return the resources in ``user_options`` as a line: "2 x v100, 8 CPUs, 32 GB, 2 h".
 
     Never raises: what an old or foreign session stored is shown as far as it can be read.
     """

@@ -58,7 +58,7 @@ async def home_of(
         ) from None
     except StillRunning:
         raise Unavailable(
-            f"The account of '{name}' could not be looked up within {seconds:g} seconds: the "
+            f"The account of '{name}' could not be looked up within {seconds:g} s: the "
             "name service of the Hub's machine does not answer. Running sessions continue. "
             "Try again in a minute; if the problem persists, contact an admin."
         ) from None

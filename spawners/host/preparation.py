@@ -38,7 +38,7 @@ class Preparation:
         except StillRunning:
             spawner.log.warning("preparation_hook for %s: longer than %s s", name, seconds)
             return (
-                f"Your account could not be prepared within {seconds:g} seconds. Try again in "
+                f"Your account could not be prepared within {seconds:g} s. Try again in "
                 f"a minute; if the problem persists, contact {contact}."
             )
         except Exception:

@@ -52,7 +52,7 @@ class IdleSessions(Configurable):
     def _long_enough(self, proposal: Any) -> int:
         if 0 < proposal.value < LEAST:
             raise TraitError(
-                f"c.IdleSessions.timeout must be 0 or at least {LEAST} seconds, not "
+                f"c.IdleSessions.timeout must be 0 or at least {LEAST} s, not "
                 f"{proposal.value}: sessions report their activity only every five minutes."
             )
         return int(proposal.value)

@@ -106,7 +106,7 @@ def reason(
         return Ending(code="start_failed", message=f"The {noun} did not become ready in time.")
     if answers:
         return Ending(code="stopped", message=stop_words("", owner, owner, noun))
-    silence = f"did not answer the Hub within {http_timeout} seconds"
+    silence = f"did not answer the Hub within {http_timeout} s"
     if came_back:
         message = f"After a restart of the Hub, the session's server {silence}, so it was stopped."
         return Ending(code="failed", message=message)

@@ -32,7 +32,7 @@ class NoServer(Exception):
     def message(self) -> str:
         return (
             f"The job runs on {', '.join(self.job.nodes)}, but its server did not answer within "
-            f"{self.seconds:g} seconds."
+            f"{self.seconds:g} s."
         )
 
 

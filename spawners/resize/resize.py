@@ -271,7 +271,7 @@ class SessionResize:
             )
         except AnyTimeoutError:
             raise StartFailed(
-                f"The new job's server did not answer within {spawner.http_timeout} seconds."
+                f"The new job's server did not answer within {spawner.http_timeout} s."
             ) from None
         return address
 

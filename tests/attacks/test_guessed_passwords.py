@@ -291,7 +291,7 @@ async def test_guesses_on_a_real_hub(hub: Hub, slapd: Slapd) -> None:
         assert (codes.count(403), codes.count(429)) == (3, 57)
         assert binds(slapd, "ada") - before == 3
         late = next(answer for answer in answers if answer.status_code == 429)
-        assert "Too many wrong passwords. Try again in 15 minutes" in late.text
+        assert "Too many wrong passwords. Try again in 15 min" in late.text
         assert 800 < int(late.headers["Retry-After"]) <= 900
         assert 'name="password"' in late.text and 'value="ada"' in late.text
         # The right one is not even tried from there, by the form or for a token.

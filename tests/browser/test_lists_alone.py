@@ -85,7 +85,7 @@ JOBS = [
     ),
 ]
 ENDED = [
-    ended("e1", "walltime", "The session reached its time limit of 2:00:00.", usage=USED),
+    ended("e1", "walltime", "The session reached its time limit of 2 h.", usage=USED),
     ended("e2", "out_of_memory", f"A process used more memory than 64 GB: {HOSTILE}" * 3),
     ended("e3", "stopped", "You stopped the session.", server="second"),
 ]

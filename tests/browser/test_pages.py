@@ -100,12 +100,12 @@ def test_launch_form_offers_what_fits_together(page, hub):
     assert page.get_by_role("radio", name="PyTorch").is_checked()
     summary = page.locator("#launch-summary")
     assert summary.inner_text() == (
-        f"JupyterLab in PyTorch 2.9 on 1 {TIMES} v100 (simulated), 8 CPUs, 32 GB for 2 hours"
+        f"JupyterLab in PyTorch 2.9 on 1 {TIMES} v100 (simulated), 8 CPUs, 32 GB for 2 h"
     )
     # This environment runs on v100 only.
     assert page.get_by_role("radio", name="T4").is_disabled()
     page.get_by_role("radio", name="Scientific Python").check()
-    assert summary.inner_text() == "JupyterLab in Scientific Python on 2 CPUs, 4 GB for 2 hours"
+    assert summary.inner_text() == "JupyterLab in Scientific Python on 2 CPUs, 4 GB for 2 h"
     page.locator("label[for=launch-gpus-3]").click()
     page.get_by_role("radio", name="T4").check()
     assert page.locator("#launch-gpus-3").is_disabled()
@@ -115,7 +115,7 @@ def test_launch_form_offers_what_fits_together(page, hub):
     )
     page.get_by_role("radio", name="Ready at once").check()
     times = page.locator("#launch-time option:not([disabled])").all_inner_texts()
-    assert times[-1] == "4 hours"
+    assert times[-1] == "4 h"
     page.locator("#launch-more summary").click()
     partitions = page.get_by_label("Partition").locator("option").all_inner_texts()
     assert any("15 of 20 simulated GPUs free" in text for text in partitions)
@@ -167,7 +167,7 @@ def test_a_link_prefills_the_form_and_starts_nothing(page, hub):
     send_form(page, "linked")
     page.wait_for_url("**/hub/spawn*")
     assert page.locator("#launch-summary").inner_text() == (
-        f"JupyterLab in Scientific Python on 2 {TIMES} t4 (simulated), 6 CPUs, 9 GB for 4 hours"
+        f"JupyterLab in Scientific Python on 2 {TIMES} t4 (simulated), 6 CPUs, 9 GB for 4 h"
     )
     assert page.get_by_label("Partition").input_value() == "gpu"
 
@@ -183,14 +183,14 @@ def test_a_link_lists_what_does_not_fit(page, hub):
         "Partition “<img src=x>” is not among the choices here.",
         "GPU type “h100” is not among the choices here.",
         "GPUs “9”: at most 4 with these choices.",
-        "Time limit “900:00:00” is not among the choices; the longest is 2 days.",
+        "Time limit “900:00:00” is not among the choices; the longest is 2 d.",
         "CPUs “some” must be a whole number, 1 or more.",
         "“colour” is not an option of a session.",
     ]
     # What fits is filled in, and the rest is as it was.
     assert page.get_by_label("Memory").input_value() == "9G"
     assert page.locator("#launch-summary").inner_text() == (
-        "JupyterLab in Scientific Python on 2 CPUs, 9 GB for 2 hours"
+        "JupyterLab in Scientific Python on 2 CPUs, 9 GB for 2 h"
     )
     check(page, "launch-ignored")
     page.goto(f"{hub}spawn#environment=gone&gpu_type=t4")
@@ -270,7 +270,7 @@ def test_problems_are_said_before_the_start(page, hub, name):
         assert "Slurm account" in page.get_by_role("alert").inner_text()
         assert page.get_by_role("button", name="Start", exact=True).is_disabled()
     else:
-        assert "5 minutes old" in page.locator(".alert-warning").inner_text()
+        assert "5 min old" in page.locator(".alert-warning").inner_text()
         assert page.get_by_role("button", name="Start", exact=True).is_enabled()
     check(page, f"launch-{name}")
 
@@ -396,9 +396,7 @@ def test_home_says_how_old_it_is_while_slurm_does_not_answer(page, hub):
     start(page, "Scientific Python")
     page.locator("#portal-pending").wait_for()
     page.goto(f"{hub}home")
-    assert (
-        "is 5 minutes old. slurmctld did not answer" in page.locator("#portal-stale").inner_text()
-    )
+    assert "is 5 min old. slurmctld did not answer" in page.locator("#portal-stale").inner_text()
     check(page, "home-later")
 
 

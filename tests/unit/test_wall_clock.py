@@ -86,7 +86,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/handlers/courses/starts.py": 3,
         "portal/handlers/pages/courses.py": 3,
         "portal/handlers/sessions/estimates.py": 1,
-        "portal/handlers/sessions/extend.py": 1,
+        "portal/handlers/sessions/extend.py": 3,
         "portal/handlers/sessions/sessions.py": 1,
         "portal/launch/availability.py": 1,
         "portal/launch/policy.py": 2,

@@ -3,21 +3,18 @@ import type { Reading, Situation } from './situations';
 
 export const UNKNOWN = 'unknown';
 
-/** Seconds as "2 days 3 h", "1 h 23 min", "4 min", "less than 1 min". */
+/** Seconds as on the portal's pages: "45 s", "12 min", "1 h 5 min", "2 h", "3 d 4 h". */
 export function duration(seconds: number): string {
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 1) {
-    return 'less than 1 min';
+  const all = Math.max(0, Math.floor(seconds));
+  if (all < 60) {
+    return `${all} s`;
   }
-  const [days, hours, rest] = [
-    Math.floor(minutes / 1440),
-    Math.floor(minutes / 60) % 24,
-    minutes % 60
-  ];
+  const minutes = Math.floor(all / 60);
+  const days = Math.floor(minutes / 1440);
   const parts: [number, string][] = [
-    [days, days === 1 ? 'day' : 'days'],
-    [hours, 'h'],
-    [days ? 0 : rest, 'min']
+    [days, 'd'],
+    [Math.floor(minutes / 60) % 24, 'h'],
+    [days ? 0 : minutes % 60, 'min']
   ];
   return parts
     .filter(([number]) => number)

@@ -80,7 +80,7 @@ async def _within(seconds: float, what: str, work: Awaitable[T]) -> T:
     try:
         return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError:
-        raise Failed(f"{what} did not answer within {seconds:.0f} seconds.") from None
+        raise Failed(f"{what} did not answer within {seconds:.0f} s.") from None
 
 
 async def _kernels(server: Server, container: Container | None) -> list[str]:

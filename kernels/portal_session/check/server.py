@@ -44,7 +44,7 @@ class Server:
         while not self._hub.port.done():
             self._see_that_it_runs()
             if time.monotonic() > began + patience:
-                raise Failed(f"The notebook server did not answer within {patience:.0f} seconds.")
+                raise Failed(f"The notebook server did not answer within {patience:.0f} s.")
             await asyncio.wait([self._hub.port], timeout=0.1)
         self._base = f"127.0.0.1:{self._hub.port.result()}{PREFIX}"
         await self.ask("GET", "api/status")

@@ -134,7 +134,7 @@ class Handouts:
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                return {"error": f"git did not merge the handouts within {MERGE:.0f} seconds."}
+                return {"error": f"git did not merge the handouts within {MERGE:.0f} s."}
             except OSError as error:
                 return {"error": f"git could not be started: {error.strerror}."}
         stderr = done.stderr.decode("utf-8", "replace")

@@ -25,6 +25,7 @@ from ..kernels.job_specs import FOLDER, METADATA
 REFUSAL = "refusal"  # in the folder of the kernelspecs
 _MOST = 300
 _WORD = re.compile(r"[^a-z0-9._-]+")
+_TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):\d\d")
 _PYTHON = re.compile(r"^Python 3( \(ipykernel\))?$")  # as ipykernel titles its own
 
 
@@ -81,7 +82,9 @@ def spec_of(
     gpus = f"{count} \u00d7 {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
     amounts = [gpus] if count else []
     for name, value in resources.items():
-        if value and name not in ("gpus", "gpu_type"):
+        if name == "time" and value:
+            amounts.append(_duration(str(value)))
+        elif value and name not in ("gpus", "gpu_type"):
             noun = nouns.get(name, "").removesuffix("s" * (value == 1))
             amounts.append(f"{value} {noun}".rstrip())
     chosen = ", ".join(amounts) or "CPUs"
@@ -98,6 +101,16 @@ def spec_of(
             **resources,
         },
     )
+
+
+def _duration(text: str) -> str:
+    """Return "2 h 30 min" for "2:30:00", as the portal's pages do; other text unchanged."""
+    if not (match := _TIME.fullmatch(text)):
+        return text
+    days, hours, minutes = (int(part or 0) for part in match.groups())
+    days, hours = days + hours // 24, hours % 24
+    parts = {"d": days, "h": hours, "min": 0 if days else minutes}
+    return " ".join(f"{number} {unit}" for unit, number in parts.items() if number) or text
 
 
 def set_folder(folder: Path) -> None:

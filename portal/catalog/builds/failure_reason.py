@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from portal.errors import SlurmRefused
 from portal.models.catalog.image_job import Work, WorkState
 from portal.models.cluster.cluster import Job, JobState
-from portal.models.session.resources import Resources, time_text
+from portal.models.session.resources import Resources
+from portal.models.words import duration
 
 
 class End(NamedTuple):
@@ -40,7 +41,7 @@ _OVER_MEMORY = "The job used more memory than it requested"
 
 
 def _time(seconds: int | None) -> str:
-    return f" of {time_text(seconds)}" if seconds else ""
+    return f" of {duration(seconds)}" if seconds else ""
 
 
 def _memory(mebibytes: int | None) -> str:

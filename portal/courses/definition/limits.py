@@ -9,6 +9,7 @@ from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.course import Course
 from portal.models.problem import FieldProblem
 from portal.models.session.resources import Resources
+from portal.models.words import duration
 
 from .calendar import all_meetings
 
@@ -142,7 +143,7 @@ def more_than_approved(approved: Course, wanted: Course) -> list[FieldProblem]:
     if wanted.reservation.partition != approved.reservation.partition:
         exceeded["reservation.partition"] = approved.reservation.partition or "any"
     if (wanted.reservation.nodes or wanted.reservation.gpus) and hours(wanted) > hours(approved):
-        exceeded["weekly"] = f"{hours(approved):g} hours of meetings"
+        exceeded["weekly"] = f"{duration(3600 * hours(approved))} of meetings"
     if wanted.help == "always" != approved.help:
         exceeded["help"] = f"'{approved.help}'"
     if wanted.ends > approved.ends:

@@ -17,6 +17,7 @@ from portal.models import Frozen
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.course.course import CourseMember, StoredCourse
 from portal.models.space import Role, SpaceState
+from portal.models.words import dated
 from portal.store import Store
 
 from ..roster.homes import HomeFinder
@@ -318,7 +319,7 @@ def _clash(
 
 def _meetings_words(stored: StoredCourse, pairs: Sequence[tuple[Meeting, Meeting]]) -> str:
     zone = ZoneInfo(stored.course.timezone)
-    first = datetime.fromtimestamp(pairs[0][0].begins, zone).strftime("%d %B %Y, %H:%M")
+    first = dated(datetime.fromtimestamp(pairs[0][0].begins, zone))
     times = len({meeting for meeting, _ in pairs})
     return f"the meeting of {first}" if times == 1 else f"{times} meetings, the first on {first}"
 

@@ -21,6 +21,7 @@ from portal.models.person import Person
 from portal.models.problem import FieldProblem
 from portal.models.scope import COURSES_MANAGE
 from portal.models.space import SpaceState
+from portal.models.words import dated
 from portal.store import Store
 
 from ..settings import Courses
@@ -222,8 +223,8 @@ def _calendar(course: Course, now: float) -> list[FieldProblem]:
     problems = []
     zone = ZoneInfo(course.timezone)
 
-    def day(at: float, pattern: str = "%d %B %Y, %H:%M") -> str:
-        return datetime.fromtimestamp(at, zone).strftime(pattern)
+    def day(at: float) -> str:
+        return dated(datetime.fromtimestamp(at, zone))
 
     meetings = all_meetings(course)
     pairs = overlaps(meetings)
@@ -251,7 +252,7 @@ def _calendar(course: Course, now: float) -> list[FieldProblem]:
             )
     clocks = {slot.begins for slot in course.weekly} | {slot.begins for slot in course.single}
     for meeting in meetings:
-        if day(meeting.begins, "%H:%M") not in clocks:
+        if f"{datetime.fromtimestamp(meeting.begins, zone):%H:%M}" not in clocks:
             problems.append(
                 FieldProblem(
                     field="weekly" if course.weekly else "single",

@@ -115,9 +115,7 @@ class Git:
                 )
                 status = await process.wait()
         except TimeoutError:
-            raise GitFailed(
-                f"git took longer than {seconds:.0f} seconds and was stopped."
-            ) from None
+            raise GitFailed(f"git took longer than {seconds:.0f} s and was stopped.") from None
         finally:
             _kill(process)
             # wait() waits for the ends of the pipes, which a full reader does not see: drain them.

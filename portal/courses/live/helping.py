@@ -21,6 +21,7 @@ from portal.models.course.course import StoredCourse
 from portal.models.course.live import Help, HelpState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.space import STAFF, Role, SpaceState
+from portal.models.words import duration
 from portal.store import Store
 
 from ..settings import Courses
@@ -102,10 +103,8 @@ class Helping:
         if why := self.why_off(stored):
             raise NotAllowed(why)
         if minutes > self.settings.help_minutes:
-            raise InvalidRequest(
-                f"The limit is {self.settings.help_minutes} minutes. You can ask again afterwards.",
-                "minutes",
-            )
+            most = duration(60 * self.settings.help_minutes)
+            raise InvalidRequest(f"The limit is {most}. You can ask again afterwards.", "minutes")
         roles = {
             entry.person: entry.role for entry in await self.store.members.of_space(stored.name)
         }
@@ -293,7 +292,7 @@ class Helping:
             await self._end(granted, HelpState.ENDED, "the Hub refused the share", now)
             raise
         self._take(granted, 60.0 * help.minutes)
-        words = f"{help.helper} can see and use this session for {help.minutes} minutes."
+        words = f"{help.helper} can see and use this session for {duration(60 * help.minutes)}."
         await self._note(CourseAudit.GRANT_HELP, granted, now, words)
         return granted, url
 

@@ -40,7 +40,7 @@ class HomeFinder:
             look = asyncio.to_thread(_look, people)
             return await self._look.get(lambda: look, patience=self._patience)
         except TimeoutError:
-            return Homes(error=f"The home directories took longer than {self._patience:g} seconds.")
+            return Homes(error=f"The home directories took longer than {self._patience:g} s.")
 
 
 def _look(people: Sequence[str]) -> Homes:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from portal.courses.definition.calendar import meetings
 from portal.models.course.course import Course
-from portal.models.words import count
+from portal.models.words import duration
 
 AHEAD = 14 * 86400  # seconds in which the next meeting is looked for
 _SOON = 3600  # seconds before which minutes are counted
@@ -28,9 +28,7 @@ def next_meeting(course: Course, now: float) -> str:
         return f"The meeting runs until {ends:%H:%M}."
     left = following[0].begins - now
     if left < _SOON:
-        return (
-            f"The course meets in {count(max(1, round(left / 60)), 'minute')}, at {begins:%H:%M}."
-        )
+        return f"The course meets in {duration(60 * max(1, round(left / 60)))}, at {begins:%H:%M}."
     if begins.date() == datetime.fromtimestamp(now, zone).date():
         return f"The course meets today at {begins:%H:%M}."
     if begins.date() == datetime.fromtimestamp(now, zone).date() + timedelta(days=1):

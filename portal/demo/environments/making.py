@@ -47,9 +47,7 @@ def run(
     except OSError as error:
         raise ConfigurationError(f"Cannot {what}: {error}.") from error
     except subprocess.TimeoutExpired as error:
-        raise ConfigurationError(
-            f"Cannot {what}: not finished after {timeout:.0f} seconds."
-        ) from error
+        raise ConfigurationError(f"Cannot {what}: not finished after {timeout:.0f} s.") from error
     if done.returncode != 0:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise ConfigurationError(f"Cannot {what}: " + (" / ".join(lines[-4:]) or "it failed."))

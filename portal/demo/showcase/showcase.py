@@ -5,15 +5,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from portal.errors import NotFound
+from portal.errors import NotFound, PortalError
+from portal.features import loaded
 
 from ..daemons.hub import DemoHub
 from ..environments.making import Progress
 from ..home import Home
+from ..people import People
 from ..running import Running
 from ..service_api import ServiceApi
 from .catalog import FrameworkThread
@@ -30,12 +34,14 @@ class Showcase:
     """
 
     def __init__(self, home: Home, deploy: Path, say: Progress, *, simulated_gpus: bool) -> None:
-        self._home, self._deploy, self._say = home, deploy / "demo/showcase", say
+        self._home, self._deploy, self._say = home, deploy, say
+        self._files = deploy / "demo/showcase"
         self._simulated_gpus = simulated_gpus
         self._mark = home.demo / _MARK
         new = simulated_gpus and not (home.demo / "hub/portal.sqlite").exists()
         self._wanted = new and not (home.demo / _REMOVED).exists()
         self._frameworks: FrameworkThread | None = None
+        self._over = threading.Event()
         if self._wanted:
             self._mark.write_text(f"{time.time():.0f}")
 
@@ -45,7 +51,7 @@ class Showcase:
         made up (Unix seconds; None: there are none)."""
         notebook = self._home.data / "README.ipynb"
         notebook.unlink(missing_ok=True)  # its owner may not write to it either
-        shutil.copyfile(self._deploy / "README.ipynb", notebook)
+        shutil.copyfile(self._files / "README.ipynb", notebook)
         notebook.chmod(0o444)
         return {
             "welcome_notebook": str(notebook),
@@ -66,10 +72,14 @@ class Showcase:
         if done.returncode:
             self._say(f"examples: {done.stdout}{done.stderr}".strip())
 
-    def begin(self, apptainer: Path, service: ServiceApi) -> None:
-        """Make the missing environments in the background."""
+    def begin(self, apptainer: Path, service: ServiceApi, url: str, people: People) -> None:
+        """Make the missing environments in the background; at a first start, also begin what goes
+        on, at the Hub's address ``url``."""
+        if self._wanted:
+            begin = partial(self._begin_parts, url, people)
+            threading.Thread(target=begin, name="examples", daemon=True).start()
         self._frameworks = FrameworkThread(
-            self._deploy,
+            self._files,
             self._home.cache,
             apptainer,
             service,
@@ -79,8 +89,18 @@ class Showcase:
         )
         self._frameworks.start()
 
+    def _begin_parts(self, url: str, people: People) -> None:
+        """Begin what parts of features have. A failure is told in a sentence."""
+        for part in loaded("demo"):
+            try:
+                part.begin(url, self._deploy, people, self._over)
+            except PortalError as error:
+                if not self._over.is_set():
+                    self._say(f"examples: {error}")
+
     def end(self) -> None:
         """Begin nothing new."""
+        self._over.set()
         if self._frameworks is not None:
             self._frameworks.end()
 

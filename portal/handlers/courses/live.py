@@ -26,6 +26,7 @@ from portal.models.course.audit import CourseAudit
 from portal.models.course.live import CourseMessage, Help, HelpState
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.session.session import SessionRecord
+from portal.models.words import duration
 from portal.work.course.parts import CourseParts
 
 from ..base.endpoint import Operation
@@ -182,7 +183,7 @@ class CoursePersonHelp(CourseAction):
         learn its state and, once help is granted, the session's address. Help expires by itself.
         """
         minutes, helper = self.body.minutes, self.person.name
-        detail = f"Course {course}, for {minutes} minutes."
+        detail = f"Course {course}, for {duration(60 * minutes)}."
         async with self.audited(
             CourseAudit.ASK_TO_HELP, f"course {course}", person, detail
         ) as line:

@@ -17,12 +17,13 @@ from pydantic import Field
 from portal.courses.live.board import living_jobs, newest_sessions
 from portal.courses.roster.joining import not_joined, refusal
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
-from portal.launch.extending import clock, extended
+from portal.launch.extending import extended
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.course.audit import CourseAudit
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.space import STAFF, Login, Member
+from portal.models.words import clock, duration
 from portal.work.course.parts import CourseParts
 from portal.work.kernel.kind import JobKernel
 
@@ -365,7 +366,7 @@ class ExtendAll(AllAction):
             raise SlurmUnavailable(snapshot.error)
 
         async def extend(record: SessionRecord) -> str:
-            detail = f"By {self.body.minutes} minutes, in the course '{self.stored.name}'."
+            detail = f"By {duration(60 * self.body.minutes)}, in the course '{self.stored.name}'."
             async with self.audited(
                 AuditAction.EXTEND_SESSION, f"session {record.id}", record.user, detail
             ):
@@ -376,10 +377,12 @@ class ExtendAll(AllAction):
                 await parts.situations.expect(record)
                 limits = await parts.cluster.associations(account)
                 running = parts.situations.running(record, job, snapshot, limits)
-                limit = extended(running, self.body.minutes, parts.extending, time.time())
+                now = time.time()
+                limit = extended(running, self.body.minutes, parts.extending, now)
                 await parts.control.extend(job.id, limit)
             assert job.end_time is not None and job.time_limit is not None  # extended saw it
-            return f"The session now ends at {clock(job.end_time + limit - job.time_limit)}."
+            end = clock(job.end_time + limit - job.time_limit, now, zone=True)
+            return f"The session now ends at {end}."
 
         return await self.for_all(extend)
 

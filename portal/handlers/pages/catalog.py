@@ -22,6 +22,7 @@ from portal.models.catalog.catalog import Measured
 from portal.models.catalog.environment_item import EnvironmentDetail
 from portal.models.catalog.image_job import KernelResult, WorkState
 from portal.models.person import Person
+from portal.models.words import duration
 
 from ..catalog.items import CatalogView, as_seen_by_catalog
 from .pages import Page
@@ -51,7 +52,10 @@ class _CatalogPage(Page):
         return self.person.may(scope.ENVIRONMENTS_MANAGE)
 
     def show(self, template: str, **variables: Any) -> None:
-        super().show(template, **{"address_of": self._address_of, "day": day, **variables})
+        super().show(
+            template,
+            **{"address_of": self._address_of, "day": day, "duration": duration, **variables},
+        )
 
     def _address_of(self, name: str) -> str:
         middle = "environments/" if name in _TAKEN else ""

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed, SlurmUnavailable, TooManyRequests
-from portal.launch.extending import Running, clock, extended
+from portal.launch.extending import Running, extended
 from portal.launch.kinds import kind_of
 from portal.models import Frozen
 from portal.models.audit import AuditAction
@@ -20,6 +20,7 @@ from portal.models.cluster.cluster import Job
 from portal.models.scope import JOBS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.situation import ExtendOffer
+from portal.models.words import clock, duration
 
 from ..base.action import Action
 from ..base.endpoint import Operation
@@ -104,10 +105,10 @@ class ExtendAction(Action):
             async with _turns.take_turn(record.id):
                 after = await self._extended(record, await self._running(record))
             assert after.end_time is not None  # _extended saw it
-            line.detail = (
-                f"By {self.body.minutes} minutes: job {after.id} ends at {clock(after.end_time)}."
-            )
-        done = self.done(f"The session now ends at {clock(after.end_time)}.")
+            longer = duration(60 * self.body.minutes)
+            end = clock(after.end_time, time.time(), zone=True)
+            line.detail = f"By {longer}: job {after.id} ends at {end}."
+        done = self.done(f"The session now ends at {end}.")
         return Extended(
             message=done.message,
             ends_at=after.end_time,
@@ -140,9 +141,9 @@ class ExtendAction(Action):
             raise Conflict("This session has already ended.")
         seen = self.body.ends_at
         if seen is not None and job.end_time is not None and abs(seen - job.end_time) > _SAME:
+            end = clock(job.end_time, time.time(), zone=True)
             raise Conflict(
-                f"The session's time has changed: it now ends at {clock(job.end_time)}. "
-                "Nothing was done."
+                f"The session's time has changed: it now ends at {end}. Nothing was done."
             )
         return parts.situations.running(record, job, snapshot, associations)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from ...models.catalog.environment import Environment, refusals_of
 from ...models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
-from ...models.session.resources import Resources, time_text
-from ...models.words import count
+from ...models.session.resources import Resources
+from ...models.words import count, duration
 from ..fields import Objection
 from ..node_kinds import kinds_of
 
@@ -50,11 +50,8 @@ def environment_limits(resources: Resources, environment: Environment) -> list[O
             )
     if environment.max_time is not None and resources.time:
         if resources.time > environment.max_time:
-            reasons.append(
-                Objection(
-                    f"'{title}' allows a time limit of at most {environment.max_time}.", "time"
-                )
-            )
+            most = duration(environment.max_time)
+            reasons.append(Objection(f"'{title}' allows a time limit of at most {most}.", "time"))
     return reasons
 
 
@@ -84,7 +81,7 @@ def accounting_limits(
     reasons: list[Objection] = []
     who, longest = longest_wall(rows, qos)
     if longest is not None and resources.time and resources.time > longest:
-        most = time_text(longest)
+        most = duration(longest)
         reasons.append(Objection(f"{who} allows a time limit of at most {most}.", "time"))
     gpus = _most([row.max_gpus_per_job for row in rows])
     sources: list[tuple[str, _Limits]] = [
@@ -189,7 +186,7 @@ def partition_limits(
         if resources.time > partition.max_time:
             reasons.append(
                 Objection(
-                    f"{where} allows a time limit of at most {time_text(partition.max_time)}.",
+                    f"{where} allows a time limit of at most {duration(partition.max_time)}.",
                     "time",
                 )
             )

@@ -206,7 +206,7 @@ class SlurmRunner(LoggingConfigurable):
         except _TooLong as error:
             self.failures[command] += 1
             raise CommandTimedOut(
-                f"Slurm did not answer within {limit:g} seconds ({command}).", error.process
+                f"Slurm did not answer within {limit:g} s ({command}).", error.process
             ) from None
         except OSError as error:
             self.failures[command] += 1

@@ -97,7 +97,7 @@ class QueryCache(Generic[T]):
             except TimeoutError:
                 if not self.error:
                     self._late = True
-                    self.error = f"Slurm has not answered for {seconds:g} seconds."
+                    self.error = f"Slurm has not answered for {seconds:g} s."
                 return
             except PortalError:
                 pass  # ``error`` says it

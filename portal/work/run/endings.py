@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from portal.models.cluster.cluster import Job, JobState
-from portal.models.session.resources import time_text
 from portal.models.session.run import PointState, RunPoint
+from portal.models.words import duration
 from portal.sessions.ending import cancelled_by, is_refused, memory_words, refusal_words
 
 _RESUMES = 85  # exit code of a point whose job starts again (deploy/session.sh)
@@ -47,7 +47,7 @@ def _end(job: Job | None, *, started: bool) -> tuple[PointState, str]:
         words = memory_words(job)
         return PointState.FAILED, f"The point used more memory than requested.{words}"
     if job.state in (JobState.TIMEOUT, JobState.DEADLINE):
-        limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
+        limit = f" of {duration(job.time_limit)}" if job.time_limit else ""
         return PointState.FAILED, f"The point reached its time limit{limit}."
     if job.state in (JobState.NODE_FAIL, JobState.BOOT_FAIL):
         return PointState.FAILED, f"The node failed{where}."

@@ -97,7 +97,7 @@ def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> 
     course.ask()
     question = lab.get_by_role("dialog")
     expect(question).to_contain_text("barbara offers help")
-    expect(question).to_contain_text("for 10 minutes")
+    expect(question).to_contain_text("for 10 min")
     # Who is typing presses Enter: that lets nobody in.
     lab.keyboard.press("Enter")
     wait_until("refused", lambda: course.help() == "refused")

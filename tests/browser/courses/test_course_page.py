@@ -200,7 +200,7 @@ def test_consent_by_keyboard(page: Any, told: Told) -> None:
     told(help=(a_help(),))
     question = page.get_by_role("dialog")
     expect(question).to_contain_text("barbara offers help")
-    expect(question).to_contain_text("for 10 minutes")
+    expect(question).to_contain_text("for 10 min")
     expect(voice(page)).to_contain_text("barbara, who teaches this course")
     expect(question.get_by_role("button", name="Refuse")).to_be_focused()
     page.keyboard.press("Enter")

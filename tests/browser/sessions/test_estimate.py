@@ -22,7 +22,7 @@ expect = playwright.expect
 ADDRESS = "http://portal.test/hub/spawn"
 LATER = {
     "outlook": "later",
-    "words": "Starts in about 25 minutes.",
+    "words": "Starts in about 25 min.",
     "source": "Slurm's estimate.",
     "nearby": [{"label": "t4", "words": "starts now", "changes": {"gpu_type": "t4"}}],
 }
@@ -99,7 +99,7 @@ def test_asked_once_when_the_person_pauses_and_a_button_fills_in(page: Any, open
     expect(starts).to_have_text("Starts now.")
     before = len(asked)
     page.evaluate(CHOOSE, [[1, "v100"], [2, "v100"]])
-    expect(starts).to_have_text("Starts in about 25 minutes.")
+    expect(starts).to_have_text("Starts in about 25 min.")
     assert asked[before:] == [{**asked[0], "gpus": "2", "gpu_type": "v100"}]
     expect(page.locator("#launch-hint")).to_be_hidden()
     page.get_by_role("button", name="t4: starts now").click()
@@ -112,7 +112,7 @@ def test_asked_once_when_the_person_pauses_and_a_button_fills_in(page: Any, open
 def test_the_old_answer_stays_greyed_and_is_not_read_again(page: Any, opened: Any) -> None:
     opened(lambda fields: (200, LATER))
     starts, place = page.locator("#launch-starts"), page.locator("#launch-estimate")
-    expect(starts).to_have_text("Starts in about 25 minutes.")
+    expect(starts).to_have_text("Starts in about 25 min.")
     page.evaluate(
         "window.changes = 0; new MutationObserver((all) => { changes += all.length; }).observe("
         "document.getElementById('launch-estimate'), {childList: true, subtree: true})"
@@ -129,8 +129,8 @@ def test_the_old_answer_stays_greyed_and_is_not_read_again(page: Any, opened: An
     )
     choose(page, 1, "v100")
     expect(place).not_to_have_class(re.compile("portal-old"))
-    assert set(page.evaluate("greyed")) == {"Starts in about 25 minutes."}
-    expect(starts).to_have_text("Starts in about 25 minutes.")
+    assert set(page.evaluate("greyed")) == {"Starts in about 25 min."}
+    expect(starts).to_have_text("Starts in about 25 min.")
     expect(place).to_be_visible()
     assert page.evaluate("changes") == 0
 
@@ -154,7 +154,7 @@ def test_markup_in_an_answer_is_text(page: Any, opened: Any) -> None:
 
 def test_the_wait_over_the_next_day_is_a_plot(page: Any, opened: Any) -> None:
     hours = [5400.0, 1800.0, *[0.0] * 20, None, None]
-    words = "The longest wait over the next 24 hours is about 2 hours."
+    words = "The longest wait over the next 24 h is about 2 h."
     asked = opened(lambda fields: (200, {**LATER, "waits": hours, "waits_words": words}))
     plot = page.get_by_role("img", name=words)
     expect(plot).to_be_visible()

@@ -164,7 +164,7 @@ def test_what_is_made_there_is_in_the_courses_folder(demo: Any, student: Person)
         (f"room-{COURSE}", {"course": COURSE}, "Only the staff"),
         (f"rehearsal-{COURSE}", {"course": COURSE}, "can start a rehearsal"),
         (SERVER, {"course": COURSE, "gpus": 2}, "allows at most 1 GPUs"),
-        (SERVER, {"course": COURSE, "time": "5:00:00"}, "allows a time limit of at most 4:00:00"),
+        (SERVER, {"course": COURSE, "time": "5:00:00"}, "allows a time limit of at most 4 h"),
         (SERVER, {"course": COURSE, "partition": "gpu"}, "The course sets 'partition'"),
         (SERVER, {"course": COURSE, "environment": "python-venv"}, "This course uses"),
         (SERVER, {"course": "../x"}, "'course' must be"),

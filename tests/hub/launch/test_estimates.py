@@ -54,7 +54,7 @@ def test_now_and_later_and_nearby(demo: Any, ada: Person, full: None) -> None:
         240,
         1,
     )
-    assert taken["words"] == "Starts in about 30 minutes."
+    assert taken["words"] == "Starts in about 30 min."
     assert taken["basis"] == "slurm" and "Slurm's estimate" in taken["source"]
     # On a busy machine Slurm may miss one of the questions, and then nothing nearby is named.
     v100 = wait_until("the v100 are offered", lambda: nearby(ada, "v100"), 60, 1)

@@ -15,7 +15,7 @@ def test_a_time_over_the_qos_limit(demo: Any) -> None:
     options = {"environment": "python-venv", "qos": "short"}
     answer = student.launch({**options, "time": "2:00:00"})
     assert answer.status_code == 403, answer.text
-    assert answer.json()["message"] == "The QOS 'short' allows a time limit of at most 1:00:00."
+    assert answer.json()["message"] == "The QOS 'short' allows a time limit of at most 1 h."
     assert living_jobs(demo, "student29") == []
     answer = student.launch({**options, "time": "1:00:00"})
     assert answer.status_code in (201, 202), answer.text

@@ -90,7 +90,7 @@ def test_a_session_knows_its_time_and_extends_itself(
     assert session.ask("GET", "session").json()["ends_at"] == before["ends_at"] + 1800
     line = newest_line(grace, session)
     assert (line["actor"], line["action"], line["outcome"]) == ("ada", "extend-session", "done")
-    assert "By 30 minutes" in line["detail"]
+    assert "By 30 min" in line["detail"]
     # The other window still shows the old end.
     again = session.ask("POST", "session/extend", {"minutes": 30, "ends_at": before["ends_at"]})
     assert again.status_code == 409

@@ -257,7 +257,7 @@ c.PortalSpawner.log_directory = f"{place}/none"
         )
         record = closed(file, "student06", job_id)
         assert record.ending_code == "start_failed"
-        assert "did not answer within 3 seconds" in record.ending_message
+        assert "did not answer within 3 s" in record.ending_message
         assert record.stopped_by == ""
         assert record.ready_at is None
         assert record.started_at is not None

@@ -380,7 +380,7 @@ async def test_one_that_never_ends_is_ended(
 
     server.instead = hang
     handouts.settings.handouts_seconds = 1
-    with pytest.raises(GitFailed, match="longer than 1 seconds"):
+    with pytest.raises(GitFailed, match="longer than 1 s"):
         await handouts.refresh(from_git(server, upstream), "barbara")
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert server.url not in running.stdout

@@ -85,6 +85,21 @@ def test_a_past_is_there_from_the_start_and_says_what_it_is(ada: Caller) -> None
         assert (report["total"], report["ready"], report["failed"]) == (30, 29, 1)
 
 
+def test_a_run_goes_on_at_a_first_visit_and_its_session_has_ended(showcase: Demo) -> None:
+    with Caller(showcase.url, "grace") as grace:
+        (run,) = wait_until("the run of the demo", lambda: grace.items("runs"), 300)
+        assert (run["name"], run["points"]) == ("two-moons", 8)
+        wait_until(
+            "its first points",
+            lambda: (shown := grace.items("runs")[0])["counts"]["running"] and shown,
+        )
+        page = f"runs/{run['id']}"
+        wait_until("a curve", lambda: "accuracy" in grace.get(f"{page}/points").text)
+        assert grace.items("runs")[0]["state"] == "running"
+        wait_until("no session", lambda: not grace.person.server("examples"))
+        assert grace.get("run-form").json()["sessions"] == []
+
+
 def test_a_first_session_opens_on_the_readme_and_a_later_one_does_not(ada: Caller) -> None:
     person = ada.person
     assert person.launch({"environment": "python-venv"}).status_code in (201, 202)

@@ -141,7 +141,7 @@ def test_defaults_stay_within_an_environments_limits() -> None:
     assert (resources.time, resources.memory, resources.cpus) == (3600, 2048, 1)
     bare = judge({}, environments={"lab": lab}, defaults=Resources())
     assert (bare.time, bare.memory) == (3600, 2048)
-    with pytest.raises(NotAllowed, match="a time limit of at most 1:00:00"):
+    with pytest.raises(NotAllowed, match="a time limit of at most 1 h"):
         judge({"time": "2:00:00"}, environments={"lab": lab})
 
 
@@ -245,7 +245,7 @@ def test_without_accounting_slurm_decides() -> None:
 
 def test_limits_of_the_association() -> None:
     rows = (ROWS[0].model_copy(update={"max_gpus_per_job": 2, "max_wall": 3600}),)
-    with pytest.raises(NotAllowed, match=r"a time limit of at most 1:00:00.*at most 2 GPUs"):
+    with pytest.raises(NotAllowed, match=r"a time limit of at most 1 h.*at most 2 GPUs"):
         judge({"gpus": 3}, associations=rows)
     assert judge({"gpus": 2, "time": "1:00:00"}, associations=rows).gpus == 2
 

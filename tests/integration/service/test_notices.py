@@ -98,12 +98,12 @@ def test_the_mail_says_what_and_leads_there() -> None:
     assert (told["To"], told["From"]) == ("ada@example.org", "GPU portal <portal@example.org>")
     assert told["Auto-Submitted"] == "auto-generated"
     text = told.get_content()
-    assert "after 15 minutes in the queue" in text
+    assert "after 15 min in the queue" in text
     assert "https://gpu.example.org/user/ada/big%20one/" in text
     assert "https://gpu.example.org/services/portal/sessions" in text
     ends = written(session(), kind="ends-1")
     assert ends["Subject"] == "Your session ends soon: JupyterLab"
-    assert "in 10 minutes" in ends.get_content()
+    assert "in 10 min" in ends.get_content()
 
 
 @pytest.mark.parametrize(

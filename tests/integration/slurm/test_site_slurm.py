@@ -238,14 +238,14 @@ async def test_a_node_that_saves_power_is_switched_on_when_needed(
         assert node.usable and node.asleep
     told = await snapshot(cluster)
     assert told.resume_seconds == 600
-    assert "switched on when needed, about 10 minutes" in node_words(node.state, 600)
+    assert "switched on when needed, about 10 min" in node_words(node.state, 600)
     asked = PLAIN.model_copy(update={"partition": "cpu"})
     now = time.time()
     start = await start_of(cluster.runner, asked, slurm.user, "lab", 20)
     of_slurm = from_slurm(start, now)
     assert of_slurm.outlook is Outlook.NOW, "Slurm counts the node as free"
     estimate = woken(of_slurm, asked, told, now)
-    assert sentence(estimate, now).startswith("Starts in about 10 minutes. A node is switched on")
+    assert sentence(estimate, now).startswith("Starts in about 10 min. A node is switched on")
     rows = await cluster.associations(slurm.user)
     assert choose_partition(PLAIN, person, told, rows) == "cpu", "it can be had there"
     await cluster.submit(batch(slurm, "--partition=cpu", "--nodelist=cpu01"))

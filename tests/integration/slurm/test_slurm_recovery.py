@@ -69,7 +69,7 @@ async def test_who_would_be_refused_waits_for_a_late_answer(tmp_path: Path) -> N
         await cluster.snapshot()
         slow = Path(commands["scontrol"])
         slow.write_text(slow.read_text().replace("\n", "\nsleep 1\n", 1))
-        assert "has not answered for 0.05 seconds" in (await cluster.snapshot()).error
+        assert "has not answered for 0.05 s" in (await cluster.snapshot()).error
         assert (await cluster.snapshot(late=60)).error == ""
         # One that failed is not waited for again.
         (tmp_path / "away").touch()

@@ -492,7 +492,7 @@ async def test_nobody_waits_for_a_slow_prometheus_and_all_share_one_question() -
         while not source.error:
             assert time.monotonic() < end
             await asyncio.sleep(0.1)
-        assert source.error == "Prometheus has not answered within 5 seconds."
+        assert source.error == "Prometheus has not answered within 5 s."
         assert asked == 1
         go.set()
 

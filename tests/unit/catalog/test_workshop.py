@@ -149,7 +149,7 @@ async def test_what_cannot_be_built(site: Site) -> None:
 @pytest.mark.parametrize(
     ("state", "more", "ended", "words"),
     [
-        (JobState.TIMEOUT, {"time_limit": 3600}, "failed", "time limit of 1:00:00"),
+        (JobState.TIMEOUT, {"time_limit": 3600}, "failed", "time limit of 1 h"),
         (JobState.OUT_OF_MEMORY, {"memory": 16384}, "failed", r"more memory .*16384 MiB"),
         (JobState.NODE_FAIL, {"nodes": ("cpu01",)}, "unknown", "The node failed on cpu01"),
         (JobState.CANCELLED, {"reason": "CancelledBy:root"}, "cancelled", "in Slurm by root"),

@@ -304,7 +304,7 @@ async def test_a_form_that_is_fine_and_one_with_much_wrong(site: Site) -> None:
     (hint,) = (await site.done("barbara", "POST", "courses/validate", {"course": night}))[
         "problems"
     ]
-    assert hint["hint"] and "31 March 2030, 03:30" in hint["message"]
+    assert hint["hint"] and "31 Mar 2030, 03:30" in hint["message"]
     await site.refused(403, "eve", "POST", "courses/validate", {"course": DEEP})
     await site.refused(403, "ian", "POST", "courses/validate", {"course": DEEP, "name": "nowhere"})
 

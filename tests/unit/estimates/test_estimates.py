@@ -121,7 +121,7 @@ class TestSnapshot:
         ):
             assert (estimate.outlook, estimate.starts_at) == (Outlook.LATER, now + 600)
             assert words.sentence(estimate, now) == (
-                "Starts in about 10 minutes. A node is switched on for it first."
+                "Starts in about 10 min. A node is switched on for it first."
             )
         # A partition may have a ResumeTimeout of its own.
         own = told.partitions["gpu"].model_copy(update={"resume_seconds": 120})
@@ -266,15 +266,15 @@ class TestNearby:
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        (-5, "about a minute"),
-        (40, "about a minute"),
-        (120, "about 2 minutes"),
-        (26 * 60, "about 25 minutes"),
-        (58 * 60, "about an hour"),
-        (3.4 * 3600, "about 3 hours"),
-        (30 * 3600, "more than a day"),
-        (3.5 * 86400, "more than 3 days"),
-        (30 * 86400, "more than a week"),
+        (-5, "about 1 min"),
+        (40, "about 1 min"),
+        (120, "about 2 min"),
+        (26 * 60, "about 25 min"),
+        (58 * 60, "about 1 h"),
+        (3.4 * 3600, "about 3 h"),
+        (30 * 3600, "more than 1 d"),
+        (3.5 * 86400, "more than 3 d"),
+        (30 * 86400, "more than 7 d"),
     ],
 )
 def test_waits_in_words(seconds: float, said: str) -> None:
@@ -283,7 +283,7 @@ def test_waits_in_words(seconds: float, said: str) -> None:
 
 def test_an_answer_in_words() -> None:
     later = Estimate(outlook=Outlook.LATER, starts_at=1500, basis=Basis.SLURM, made_at=0)
-    assert words.sentence(later, 0) == "Starts in about 25 minutes."
+    assert words.sentence(later, 0) == "Starts in about 25 min."
     unknown = Estimate(outlook=Outlook.UNKNOWN, made_at=0)
     assert words.sentence(unknown, 0) == "Start time unknown."
 
@@ -335,7 +335,7 @@ async def test_slurm_is_asked_once_for_all_who_ask_the_same(store: Store) -> Non
     answers = await asyncio.gather(
         *(made.answer(request(), one, snapshot(full=True), ROWS) for one in people)
     )
-    assert {one.words for one in answers} == {"Starts in about 25 minutes."}
+    assert {one.words for one in answers} == {"Starts in about 25 min."}
     mine = [argv for argv, _ in slurm.asked if "--gres=gpu:v100:2" in argv]
     assert len([argv for argv in mine if "--time=2:00:00" in argv]) == 1
     how = slurm.asked[0][1]
@@ -411,7 +411,7 @@ async def test_the_sentence_of_26_05_is_understood(store: Store) -> None:
         "sbatch: Job 7 to start at {at} a using 1 processors on nodes gpu01 in partition gpu"
     )
     told = await estimator(slurm, store).answer(request(), ADA, snapshot(full=True), ROWS)
-    assert told.words.startswith("Starts in about 25 minutes.")
+    assert told.words.startswith("Starts in about 25 min.")
 
 
 async def test_a_late_answer_is_kept(store: Store) -> None:
@@ -481,7 +481,7 @@ async def test_a_limit_of_the_person_outweighs_slurms_now(store: Store) -> None:
     made = estimator(Slurm(0), store)
     answer = await made.answer(request(), ADA, snapshot(running("1", ends_in=1500)), rows)
     assert answer.outlook is Outlook.LATER and answer.basis is Basis.LIMIT
-    assert answer.words.startswith("Starts in about 25 minutes. Your account 'research'")
+    assert answer.words.startswith("Starts in about 25 min. Your account 'research'")
 
 
 async def test_one_person_may_not_ask_without_end(store: Store) -> None:

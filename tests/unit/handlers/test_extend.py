@@ -154,7 +154,7 @@ async def test_past_the_limit_the_sentence_says_what_is_possible(site: Site) -> 
     answer = await site.own({"minutes": 1})
     assert answer.status_code == 403
     assert said(answer) == (
-        "This session cannot be extended: 'PyTorch' allows a time limit of at most 3:00:00."
+        "This session cannot be extended: 'PyTorch' allows a time limit of at most 3 h."
     )
     assert site.slurm.limits == [3 * 3600]
     assert (await site.audit())[0][4] == "refused"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import deque
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -31,10 +30,10 @@ from portal.estimates import StartEstimates
 from portal.handlers.pages.rendering import Pages
 from portal.home import endpoints
 from portal.home.pages import HOME_PAGES
-from portal.home.parts import HomeParts
 from portal.models.catalog.catalog import EnvironmentRequestDraft
 from portal.models.catalog.environment import Environment, EnvironmentKind
 from portal.models.cluster.cluster import ClusterSnapshot, Partition
+from portal.models.cluster.gpu import GpuReading
 from portal.models.course.course import CourseMember
 from portal.models.course.live import Presence
 from portal.models.home import HomePart, Place
@@ -185,7 +184,6 @@ async def filled(site: Site) -> None:
 
 async def test_a_user_sees_what_runs_what_ended_and_why(site: Site) -> None:
     await filled(site)
-    home = site.parts.parts_for(HomeParts)
     parts = await site.see()
     assert "PyTorch" in parts["now"]
     assert "Running" in parts["now"]
@@ -201,7 +199,18 @@ async def test_a_user_sees_what_runs_what_ended_and_why(site: Site) -> None:
     assert 'href="/hub/spawn-pending/ada/big"' in html
     assert len(re.findall('class="btn btn-jupyter', html)) == 1  # one main action
     assert "<svg" not in html.partition('id="home-now"')[2].partition("</section>")[0]
-    home.use._use["s1"] = deque([10.0, 80.0])
+
+
+async def test_the_gpus_of_a_session_are_shown_over_time_and_now(site: Site) -> None:
+    await filled(site)
+    dashboard = site.parts.dashboard
+    for at, use in ((NOW, 40.0), (NOW + 60, 60.0), (NOW + 120, None)):
+        reading = GpuReading(node="gpu01", index=0, utilization=use, source="dcgm", at=at)
+        dashboard.job_uses.take(dashboard.view, {("gpu01", 0): reading}, {}, at)
+    now = (await site.html()).partition('id="home-now"')[2].partition("</section>")[0]
+    assert 'points="0,60 1,40 "' in now and "% GPU" not in now  # not known at this moment
+    dashboard.telemetry.told = (reading.model_copy(update={"utilization": 80.0}),)
+    await dashboard.refreshed()
     assert "80 % GPU" in (await site.see())["now"]
 
 

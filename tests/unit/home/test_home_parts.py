@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from clusters import record
 from sqlalchemy import select
 
 from portal.errors import StoreUnavailable
 from portal.home import visits
-from portal.home.recent_use import RecentUse
 from portal.home.showing import ShownPart, shown_parts
 from portal.home.visits import last_visit
-from portal.home.words import brief, resources_words
-from portal.models.cluster.dashboard import GpuItem, JobItem
-from portal.models.cluster.gpu import GpuState
+from portal.home.words import resources_words
 from portal.models.home import HomePart, Place
 from portal.store import Store
 from portal.store.site.visits import visits as table
@@ -118,52 +113,6 @@ async def test_a_full_disk_hides_no_visit(store: Store, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(store.visits, "set", full)
     assert await last_visit(store, "ada", lambda: 1e9) == 1e9 - visits._FIRST
-
-
-def use_view(**use: float | None) -> Any:
-    """Return a view in which each session holds GPU 0 of a node of its name, with this use."""
-    jobs = {f"j-{name}": JobItem(id="1", state="RUNNING", words="", gpu_indexes={name: (0,)})
-            for name in use}  # fmt: skip
-    gpus = {
-        f"{name}/0": GpuItem(
-            node=name, index=0, type="v100", state=GpuState.BUSY, utilization=value
-        )
-        for name, value in use.items()
-    }
-    sessions = {f"j-{name}": record(name, f"j-{name}") for name in use}
-    return SimpleNamespace(error="", sessions=sessions, gpus=gpus, jobs=SimpleNamespace(bare=jobs))
-
-
-async def test_use_is_kept_for_half_an_hour_of_each_living_session() -> None:
-    views = [use_view(a=value, b=None) for value in range(100)]
-    now: Any = None
-    use = RecentUse(lambda: now, LOG)
-    await use.take_readings()  # no view yet
-    for view in views:
-        now = view
-        await use.take_readings()
-    assert use.of_session("a") == tuple(range(40, 100))  # 60 looks, 30 s apart
-    assert use.of_session("b") == ()
-    now = use_view(a=None)
-    await use.take_readings()  # its reading is missing for once
-    assert use.of_session("a")[-1] == 99
-    now = SimpleNamespace(error="Slurm does not answer.")
-    await use.take_readings()
-    assert use.of_session("a")
-    now = use_view(c=5.0)
-    await use.take_readings()
-    assert (use.of_session("a"), use.of_session("c")) == ((), (5.0,))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (-1, "0 s"), (45.9, "45 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"),
-        (3900, "1 h 5 min"), (86_400, "1 d"), (90_000 + 59, "1 d 1 h"),
-    ],
-)  # fmt: skip
-def test_durations(seconds: float, words: str) -> None:
-    assert brief(seconds) == words
 
 
 def test_resources() -> None:

@@ -9,7 +9,7 @@ import pytest
 from portal_session.check.hub import CheckHub
 from portal_session.check.server import Failed, Kernel, Server
 
-FAILED = Failed("It did not answer within 180 seconds.")
+FAILED = Failed("It did not answer within 180 s.")
 
 
 class Socket:
@@ -41,7 +41,7 @@ def reason(**spec: Any) -> str:
 @pytest.mark.parametrize("language", ["javascript", "Julia", "C++", ""])
 async def test_a_silent_kernel_may_need_ports(language: str) -> None:
     said = reason(language=language, argv=["kernel"])
-    assert said.startswith("It did not answer within 180 seconds. Kernels listen on Unix sockets")
+    assert said.startswith("It did not answer within 180 s. Kernels listen on Unix sockets")
     assert '"metadata": {"portal_ports_only": true}' in said
 
 

@@ -93,15 +93,14 @@ def test_a_session_without_gpus_waits_for_cpus() -> None:
     ("hours", "sentence"),
     [
         ((), ""),
-        ((0,) * 24, "No wait is expected over the next 24 hours."),
+        ((0,) * 24, "No wait is expected over the next 24 h."),
         (
             (3, 2, 1, *[0] * 21),
-            "The longest wait over the next 24 hours is about 3 hours. "
-            "No wait is expected from 13:00.",
+            "The longest wait over the next 24 h is about 3 h. No wait is expected from 13:00.",
         ),
         (
             (1, 0, *[None] * 22),
-            "The longest wait over the next 24 hours is about an hour. "
+            "The longest wait over the next 24 h is about 1 h. "
             "No start is known for requests after 12:00.",
         ),
         ((0, *[None] * 23), "No start is known for requests after 11:00."),

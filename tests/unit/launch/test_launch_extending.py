@@ -9,7 +9,7 @@ from traitlets import TraitError
 from traitlets.config import Config
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed
-from portal.launch.extending import Extending, Running, clock, extended, offer
+from portal.launch.extending import Extending, Running, extended, offer
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import (
     Association,
@@ -20,6 +20,7 @@ from portal.models.cluster.cluster import (
     Qos,
     Reservation,
 )
+from portal.models.words import clock
 
 NOW = 1_800_000_000.0
 START, END = NOW - 1800, NOW + 1800
@@ -117,17 +118,17 @@ LIMITS: dict[str, tuple[Running, float, str]] = {
     "environment": (
         running(environment=environment("1:40:00")),
         START + 6000,
-        "'PyTorch' allows a time limit of at most 1:40:00",
+        "'PyTorch' allows a time limit of at most 1 h 40 min",
     ),
     "partition": (
         running(partition={"max_time": 6000}),
         START + 6000,
-        "the partition 'gpu' allows a time limit of at most 1:40:00",
+        "the partition 'gpu' allows a time limit of at most 1 h 40 min",
     ),
     "qos": (
         running(qos={"normal": Qos(name="normal", max_wall=6000)}, associations=(association(),)),
         START + 6000,
-        "the QOS 'normal' allows a time limit of at most 1:40:00",
+        "the QOS 'normal' allows a time limit of at most 1 h 40 min",
     ),
     "partition's qos": (
         running(
@@ -139,12 +140,12 @@ LIMITS: dict[str, tuple[Running, float, str]] = {
             associations=(association(),),
         ),
         START + 6000,
-        "the QOS 'short' allows a time limit of at most 1:40:00",
+        "the QOS 'short' allows a time limit of at most 1 h 40 min",
     ),
     "account": (
         running(associations=(association(max_wall=6000),)),
         START + 6000,
-        "your account allows a time limit of at most 1:40:00",
+        "your account allows a time limit of at most 1 h 40 min",
     ),
     "the next reservation of a node": (
         running(
@@ -172,8 +173,9 @@ def test_beyond_a_limit_the_sentence_names_it_and_the_latest_end(name: str) -> N
     assert extended(this, 40, SETTINGS, NOW) == HOUR + 2400
     with pytest.raises(NotAllowed) as refused:
         extended(this, 41, SETTINGS, NOW)
+    end = clock(latest, NOW, zone=True)
     assert refused.value.message == (
-        f"This session can be extended by at most 40 minutes, until {clock(latest)}: {words}."
+        f"This session can be extended by at most 40 min, until {end}: {words}."
     )
 
 
@@ -225,7 +227,7 @@ def test_the_site_limits_what_is_added_in_all() -> None:
     assert offer(running(), settings, NOW).minutes == (30,)
     once = running(time_limit=HOUR + 1800, end_time=END + 1800)
     assert offer(once, settings, NOW).minutes == (15,)
-    with pytest.raises(NotAllowed, match="at most 0:45:00 in total"):
+    with pytest.raises(NotAllowed, match="at most 45 min in total"):
         extended(once, 16, settings, NOW)
     assert offer(running(asked=None), settings, NOW).minutes == (30, 60, 120)
 
@@ -235,7 +237,7 @@ def test_the_site_limits_what_is_added_in_all() -> None:
 
 @pytest.mark.parametrize("minutes", [0, -5, 121, 10**9])
 def test_no_more_than_the_largest_step_at_once(minutes: int) -> None:
-    with pytest.raises(InvalidRequest, match="1 to 120 minutes at a time") as refused:
+    with pytest.raises(InvalidRequest, match="1 min to 2 h at a time") as refused:
         extended(running(), minutes, SETTINGS, NOW)
     assert refused.value.field == "minutes"
 

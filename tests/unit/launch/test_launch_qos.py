@@ -82,7 +82,7 @@ def refusal(*arguments: Any) -> str:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"time": "2:00:00"}, "The QOS 'short' allows a time limit of at most 1:00:00."),
+        ({"time": "2:00:00"}, "The QOS 'short' allows a time limit of at most 1 h."),
         ({"gpus": 3, "gpu_type": "t4"}, "The QOS 'short' allows at most 2 GPUs in one session."),
         ({"gpus": 2, "nodes": 2}, "The QOS 'short' allows at most 2 GPUs in one session."),
         ({"gpus": 2, "gpu_type": "v100"}, "The QOS 'short' allows at most 1 v100 GPU in one"),
@@ -131,7 +131,7 @@ def test_the_default_account_says_the_default_qos() -> None:
 
 def test_a_qos_limit_comes_before_the_associations() -> None:
     rows = (ROW.model_copy(update={"max_wall": HOUR, "max_gpus_per_job": 1}),)
-    assert "Your account allows a time limit of at most 1:00:00" in refusal(
+    assert "Your account allows a time limit of at most 1 h" in refusal(
         {"time": "2:00:00"}, None, rows
     )
     assert judge({"time": "2:00:00", "qos": "long"}, None, rows).time == 2 * HOUR
@@ -143,7 +143,7 @@ def test_a_partitions_own_qos_comes_first() -> None:
     snapshot = cluster({**QOS, "of-gpu": own}, qos="of-gpu")
     two, three = {"time": "2:00:00", "gpus": 1}, {"time": "3:00:00", "gpus": 1}
     assert judge({**two, "qos": "short"}, snapshot).time == 2 * HOUR
-    assert "The QOS 'of-gpu' allows a time limit of at most 2:00:00" in refusal(three, snapshot)
+    assert "The QOS 'of-gpu' allows a time limit of at most 2 h" in refusal(three, snapshot)
     over = QOS["short"].model_copy(update={"flags": ("OverPartQOS",)})
     snapshot = cluster({**QOS, "of-gpu": own, "short": over}, qos="of-gpu")
     assert "The QOS 'short' allows" in refusal({**two, "qos": "short"}, snapshot)
@@ -151,7 +151,7 @@ def test_a_partitions_own_qos_comes_first() -> None:
 
 def test_a_qos_may_lift_the_partitions_time() -> None:
     options = {"time": "48:00:00", "gpus": 1}
-    assert "The partition 'gpu' allows a time limit of at most 24:00:00" in refusal(options)
+    assert "The partition 'gpu' allows a time limit of at most 1 d" in refusal(options)
     assert judge({**options, "qos": "long"}).time == 48 * HOUR
 
 

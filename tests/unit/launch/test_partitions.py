@@ -68,7 +68,7 @@ def chosen(snapshot: ClusterSnapshot, resources: Resources = PLAIN, **changes: A
 # is in the sentence for those who name the partition.
 TINY = Qos(name="tiny", max_tres={"job": {"cpu": 1}})
 RULES: dict[str, tuple[dict[str, Any], str]] = {
-    "devel": ({"max_time": 1800}, "allows a time limit of at most 0:30:00"),
+    "devel": ({"max_time": 1800}, "allows a time limit of at most 30 min"),
     "root": ({"root_only": True}, r"takes only jobs of root \(RootOnly\)"),
     "accounts": ({"allow_accounts": ("boss",)}, "allows only the accounts boss"),
     "default account": ({"allow_accounts": ("teaching",)}, "does not allow the account 'research'"),

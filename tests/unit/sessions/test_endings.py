@@ -30,7 +30,7 @@ NODE = {"nodes": ("gpu01",)}
 @pytest.mark.parametrize(
     ("job", "log", "code", "words"),
     [
-        ({"state": "TIMEOUT", "time_limit": 3600}, "", "walltime", "time limit of 1:00:00"),
+        ({"state": "TIMEOUT", "time_limit": 3600}, "", "walltime", "time limit of 1 h"),
         ({"state": "DEADLINE"}, "", "walltime", "deadline"),
         (
             {"state": "OUT_OF_MEMORY", "memory": 100, "peak_memory": 812},
@@ -129,8 +129,8 @@ NOON = time.mktime((2026, 11, 28, 12, 0, 0, 0, 0, -1))
             "This session was stopped from the portal at 12:00.",
         ),
         (
-            {"code": "walltime", "message": "The session reached its time limit of 1:00:00."},
-            "Ended at 12:00. The session reached its time limit of 1:00:00.",
+            {"code": "walltime", "message": "The session reached its time limit of 1 h."},
+            "Ended at 12:00. The session reached its time limit of 1 h.",
         ),
         (
             {"code": "idle", "by": "portal", "message": "The session was idle."},
@@ -142,7 +142,7 @@ def test_a_page_says_when_too(ending: dict[str, str], words: str) -> None:
     dated = Ending(**ending, at=NOON)
     assert dated.dated_words("ada", "session", NOON + 60) == words
     later = dated.dated_words("ada", "session", NOON + 86400)
-    assert later == words.replace("at 12:00", "on Sat 28 Nov 12:00")
+    assert later == words.replace("at 12:00", "on 28 Nov, 12:00")
     # An earlier portal stored no time.
     undated = Ending(**ending).dated_words("ada", "session", NOON)
     assert undated == ending["message"]

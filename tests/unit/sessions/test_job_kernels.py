@@ -52,7 +52,7 @@ def test_while_it_waits_it_says_why_and_until_when() -> None:
     assert (state.position, state.expected_start) == (3, NOON + 600)
     assert state_of(ID, waiting, job(), NOON).message == "Job 17: waiting for resources."
     tomorrow = state_of(ID, waiting, job(expected_start=NOON + 86_400), NOON).message
-    assert tomorrow == "Job 17: waiting for resources: expected Sun 22 Nov 12:00."
+    assert tomorrow == "Job 17: waiting for resources: expected 22 Nov, 12:00."
     assert state_of(ID, waiting, job(expected_start=NOON - 5), NOON).message.endswith("resources.")
 
 

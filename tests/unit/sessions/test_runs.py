@@ -139,7 +139,7 @@ async def test_reports_that_are_not_stored_fail(store: Store) -> None:
         (
             {"state": "TIMEOUT", "time_limit": 3600},
             "failed",
-            "The point reached its time limit of 1:00:00.",
+            "The point reached its time limit of 1 h.",
         ),
         (
             {"state": "OUT_OF_MEMORY", "memory": 100, "peak_memory": 812},

@@ -248,7 +248,7 @@ class TestSuggestions:
         record = {"options": {"time": "2:00:00"}, "ending_code": "walltime", "time_limit": 14_400}
         found = self.suggest(record=record, hours=4)
         assert found is not None and found.changes == {"time": "6:00:00"}
-        assert "its time limit of 4:00:00" in found.words[0]
+        assert "its time limit of 4 h" in found.words[0]
 
     def test_only_what_the_environment_allows_now(self) -> None:
         assert suggestion_for(a_record(), Efficiency(), None) is None

@@ -337,7 +337,7 @@ def test_the_watch_warns_and_stops_and_says_why() -> None:
     world.go(690)
     ((user, server, reason),) = world.hub.asked
     assert (user, server, reason.code) == ("ada", "", "idle")
-    assert reason.words == "The session's GPUs were idle for 1 hour."
+    assert reason.words == "The session's GPUs were idle for 1 h."
     (line,) = world.lines
     assert (line.actor, line.action, line.target, line.owner, line.outcome, line.detail) == (
         "portal",
@@ -345,7 +345,7 @@ def test_the_watch_warns_and_stops_and_says_why() -> None:
         "session s1",
         "ada",
         Outcome.DONE,
-        "The session's GPUs were idle for 1 hour.",
+        "The session's GPUs were idle for 1 h.",
     )
 
 

@@ -44,7 +44,7 @@ ENDED = {
     "started_at": T + 10,
     "ended_at": T + 7210,
     "ending_code": "walltime",
-    "ending_message": "The session reached its time limit of 2:00:00.",
+    "ending_message": "The session reached its time limit of 2 h.",
 }
 
 

@@ -197,7 +197,7 @@ async def test_a_late_answer_is_an_error_for_all_until_it_comes() -> None:
     await cache.newer_than(time.monotonic())
     for _ in range(2):
         await asyncio.wait_for(cache.newer_than(time.monotonic()), 5)
-        assert (cache.value, cache.error) == (1, "Slurm has not answered for 0.01 seconds.")
+        assert (cache.value, cache.error) == (1, "Slurm has not answered for 0.01 s.")
     await cache.late_answer(0.01)
     assert cache.error
     waiting = asyncio.create_task(cache.late_answer(60))

@@ -700,9 +700,9 @@ def test_node_states() -> None:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ("idle~", "off to save power, is switched on when needed, about 10 minutes"),
+        ("idle~", "off to save power, is switched on when needed, about 10 min"),
         ("IDLE+CLOUD+POWERED_DOWN", "off to save power, is switched on when needed"),
-        ("alloc#*", "is being switched on, about 10 minutes"),
+        ("alloc#*", "is being switched on, about 10 min"),
         ("ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "is being switched on"),
         ("IDLE+POWER_UP", "is being switched on"),
         ("idle%", "is being switched off, and on again when needed"),

@@ -110,7 +110,7 @@ class RunningKernel:
                 if self._process.poll() is not None:
                     raise RuntimeError("its process ended; see the job's log")
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"it did not answer within {_STARTS:.0f} seconds")
+                    raise RuntimeError(f"it did not answer within {_STARTS:.0f} s")
         finally:
             shell.close()
 

@@ -77,7 +77,7 @@ class HeldKernel:
                 output_hook=take,
             )
         except TimeoutError:
-            note = f"The kernel did not answer in {_ANSWERS:.0f} seconds and was interrupted."
+            note = f"The kernel did not answer in {_ANSWERS:.0f} s and was interrupted."
             with contextlib.suppress(Exception):
                 await self._manager.interrupt_kernel()
         except Exception as error:  # of its sockets, or of a message that is damaged

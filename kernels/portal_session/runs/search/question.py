@@ -44,7 +44,7 @@ async def ask_parameters(
                 raise RunError(f"The portal chose no parameters: {error}") from None
             if time.monotonic() + wait > deadline:
                 raise RunError(
-                    f"The portal chose no parameters for {patience / 60:.0f} minutes: {error} "
+                    f"The portal chose no parameters for {patience / 60:.0f} min: {error} "
                     "Run this point again."
                 ) from None
         end = time.monotonic() + wait

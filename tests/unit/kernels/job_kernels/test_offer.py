@@ -98,7 +98,7 @@ async def test_other_resources_are_another_kernelspec_which_names_them(offer: Of
     more = {"gpus": 2, "cpus": 1, "memory": "16G", "time": "2:00:00", "constraint": "nvlink"}
     name = await offer.chosen({**USUAL, **more, "qos": None})
     found = spec(offer, name)
-    title = "Python · 2 \u00d7 V100, 1 CPU, 16G, 2:00:00, nvlink · PyTorch"
+    title = "Python · 2 \u00d7 V100, 1 CPU, 16G, 2 h, nvlink · PyTorch"
     assert found["display_name"] == title
     assert found["metadata"][METADATA] == {**USUAL, **more}
     assert await offer.chosen({**USUAL, **more}) == name, "the same again is the same"

@@ -35,7 +35,7 @@ def test_each_gpu_type_has_one(gpu_types: list[str], names: list[str], titles: l
 def test_what_is_written_is_a_kernelspec_of_jupyter(tmp_path: Path) -> None:
     chosen: dict[str, Any] = {"gpus": 2, "gpu_type": "v100", "time": "2:00:00"}
     spec = specs.spec_of(TORCH, KERNEL, chosen)
-    assert spec.title == f"Python · 2 {TIMES} V100, 2:00:00 · PyTorch"
+    assert spec.title == f"Python · 2 {TIMES} V100, 2 h · PyTorch"
     (name,) = specs.write(tmp_path, [spec])
     read = KernelSpec.from_resource_dir(str(tmp_path / "kernels" / name))
     assert read.display_name == spec.title

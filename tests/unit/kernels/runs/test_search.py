@@ -166,7 +166,7 @@ async def test_a_point_asks_until_it_is_answered(monkeypatch: pytest.MonkeyPatch
 async def test_a_point_that_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question, "_FIRST", 0.01)
     away = Service(ServiceError("The portal cannot be reached.", 503))
-    with pytest.raises(RunError, match=r"for 0 minutes: The portal cannot be reached\. Run this"):
+    with pytest.raises(RunError, match=r"for 0 min: The portal cannot be reached\. Run this"):
         await asked(away, patience=0.05)
     ended = Service(ServiceError("This run has already ended.", 409))
     with pytest.raises(RunError, match=r"chose no parameters: This run has already ended\.$"):

@@ -127,7 +127,7 @@ def test_the_courses_of_a_page_in_the_order_of_their_meetings() -> None:
     shown = my_courses.my_courses(mine, at("2026-11-23T09:50"))
     assert [one.name for one in shown] == ["c-monday", "b-tuesday", "a-none", "d-later"]
     assert [course.staff for course in shown] == [False, True, False, False]
-    assert shown[0].meeting == "The course meets in 10 minutes, at 10:00."
+    assert shown[0].meeting == "The course meets in 10 min, at 10:00."
     assert shown[1].meeting == "The course meets tomorrow at 10:00."
     assert shown[3].closed.endswith("begins on 1 December 2026.")
     assert my_courses.my_courses(mine, at("2027-02-02T00:00")) == ()
@@ -138,7 +138,7 @@ def test_the_courses_of_a_page_in_the_order_of_their_meetings() -> None:
     [
         ("2026-11-23T10:00", "The meeting runs until 11:30."),
         ("2026-11-23T11:29", "The meeting runs until 11:30."),
-        ("2026-11-23T09:59", "The course meets in 1 minute, at 10:00."),
+        ("2026-11-23T09:59", "The course meets in 1 min, at 10:00."),
         ("2026-11-23T08:00", "The course meets today at 10:00."),
         ("2026-11-20T08:00", "The course meets on Monday, 23 November at 10:00."),
         ("2026-08-20T08:00", ""),

@@ -150,11 +150,11 @@ async def test_a_hook_that_hangs_is_not_waited_for() -> None:
 
     who = spawner(hang, seconds=0.05)
     for _ in range(2):
-        assert "within 0.05 seconds" in (await readiness(who)).problems[0]
+        assert "within 0.05 s" in (await readiness(who)).problems[0]
     assert calls == [1]  # whoever tries again waits for the same call
     go.set()
     who = spawner(hang_too, seconds=0.05)
-    assert "within 0.05 seconds" in (await readiness(who)).problems[0]
+    assert "within 0.05 s" in (await readiness(who)).problems[0]
     await asyncio.wait_for(cancelled.wait(), 60)
 
 

@@ -58,7 +58,7 @@ class Slurm:
             raise SlurmRefused("Slurm refused: no.")
         if step == "late":
             process: Any = SimpleNamespace(wait=lambda: self.take(path))
-            raise CommandTimedOut("Slurm did not answer within 20 seconds (sbatch).", process)
+            raise CommandTimedOut("Slurm did not answer within 20 s (sbatch).", process)
         if step == "taken":
             self.take(path)
         if step == "gone":

@@ -440,7 +440,7 @@ def test_the_reason_that_counts(
         ("ada", False, True, False, "stopped", "You stopped the session."),
         ("grace", True, True, False, "stopped", "An administrator (grace) stopped the session."),
         ("", False, True, False, "start_failed", "not become ready in time"),
-        ("", True, False, False, "start_failed", "did not answer the Hub within 9 seconds"),
+        ("", True, False, False, "start_failed", "did not answer the Hub within 9 s"),
         ("", True, False, True, "failed", "After a restart of the Hub"),
         ("", True, True, False, "stopped", "stopped from the portal"),
     ],

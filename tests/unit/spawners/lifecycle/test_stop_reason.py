@@ -24,7 +24,7 @@ from portal.sessions.ending import TITLES, Ending, explain, words_for
 from spawners.lifecycle import culler, stop_reason
 from spawners.lifecycle.reconciler import ended
 
-IDLE = StopReason(code=StopCode.IDLE, words="The session's GPUs were idle for 2 hours.")
+IDLE = StopReason(code=StopCode.IDLE, words="The session's GPUs were idle for 2 h.")
 REPAIR = StopReason(code=StopCode.STOPPED, words="gpu01 is repaired")
 
 
@@ -221,7 +221,7 @@ def test_a_network_cut_for_five_minutes_is_less_than_any_timeout() -> None:
 
 @pytest.mark.parametrize("timeout", [1, 600, culler.LEAST - 1])
 def test_a_timeout_that_is_too_short_is_refused_with_the_reason(timeout: int) -> None:
-    with pytest.raises(TraitError, match="must be 0 or at least 1800 seconds"):
+    with pytest.raises(TraitError, match="must be 0 or at least 1800 s"):
         culler.IdleSessions(config=Config({"IdleSessions": {"timeout": timeout}}))
 
 
