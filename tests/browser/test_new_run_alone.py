@@ -252,6 +252,16 @@ def test_a_start_without_an_answer_is_none_twice(page: Any, session: Session, th
         assert sent[0] == sent[1]
 
 
+def test_the_points_are_counted_once_the_portal_answers_again(page: Any, session: Session) -> None:
+    page.route("**/ask/points", lambda route: route.abort())
+    page.get_by_label("Notebook or script").fill("~/work/train.py")
+    alert = page.locator("#run-alert")
+    expect(alert).to_have_text("The portal does not answer. Retrying…")
+    page.unroute("**/ask/points")
+    expect(page.locator("#run-points")).to_have_text("1 point")
+    expect(alert).to_be_hidden()
+
+
 def test_without_a_session_one_is_launched(page: Any) -> None:
     played = Session()
     played.there = False

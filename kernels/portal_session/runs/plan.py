@@ -83,10 +83,10 @@ def freeze(
     """Write the source and the points into a new folder, and return the plan. If ``name`` is taken,
     the run has the name NAME-2, NAME-3, …
 
-    ``id``: "" for a new one. ``kernel``: name of the kernelspec; "" of a script. ``resources``: as the portal is asked for
-    them. ``seed``: of a sample. ``search``: as the portal is asked for it; the points then have
-    what is the same for all. ``typed``: a script's values as they were typed. Raises RunError;
-    nothing is left then.
+    ``id``: "" for a new one. ``kernel``: name of the kernelspec; "" of a script. ``resources``: as
+    the portal is asked for them. ``seed``: of a sample. ``search``: as the portal is asked for it;
+    the points then have what is the same for all. ``typed``: a script's values as they were typed.
+    Raises RunError; nothing is left then.
     """
     of_source = _real(source.path).parent
     place = _place(of_source)

@@ -33,14 +33,14 @@ _OF_RUN = frozenset(
 class RunRequest(NamedTuple):
     """Requested run of the notebook or script ``source``.
 
-    ``id``: "" for a new one. ``name``: None for the file's. ``first_cell``: the first code cell of a notebook without a cell
-    of parameters has them; its copy gets the tag. ``values``: text by parameter, "0.1, 0.01" or a
-    JSON list; several make a grid. ``file``: path of a list of points. ``sample``: number of points
-    of the grid, chosen at random by ``seed``; 0: all. ``ranges``: NAME=RANGE of a search, of
-    ``trials`` points, which ``maximize`` or ``minimize`` a metric. ``at_once``, ``keep_failed``,
-    ``resumes``: as the portal takes them. ``after``: name or id of a run; ``notify``: events.
-    ``environment``, ``kernel``: "" for the session's and the notebook's. ``resources`` of each
-    point, by name: the portal alone judges them.
+    ``id``: "" for a new one. ``name``: None for the file's. ``first_cell``: the first code cell of
+    a notebook without a cell of parameters has them; its copy gets the tag. ``values``: text by
+    parameter, "0.1, 0.01" or a JSON list; several make a grid. ``file``: path of a list of points.
+    ``sample``: number of points of the grid, chosen at random by ``seed``; 0: all. ``ranges``:
+    NAME=RANGE of a search, of ``trials`` points, which ``maximize`` or ``minimize`` a metric.
+    ``at_once``, ``keep_failed``, ``resumes``: as the portal takes them. ``after``: name or id of a
+    run; ``notify``: events. ``environment``, ``kernel``: "" for the session's and the notebook's.
+    ``resources`` of each point, by name: the portal alone judges them.
     """
 
     source: Path

@@ -130,7 +130,7 @@ class NewRun {
       this.parameters.show(parameters);
       await this.#count();
     } catch (error) {
-      if (this.reading === asked) this.#show(error);
+      if (this.reading === asked) this.#failed(error, () => this.reading === asked && this.#read());
     }
   }
 
@@ -146,9 +146,16 @@ class NewRun {
       words = this.#pointWords(points);
       if (this.counting === asked) this.#show(this.refused);
     } catch (error) {
-      if (this.counting === asked) this.#show(error);
+      if (this.counting === asked) this.#failed(error, () => this.counting === asked && this.#count());
     }
     if (this.counting === asked) setText(byId("run-points"), words);
+  }
+
+  // Shows why a question failed; one that the portal did not answer is asked again.
+  #failed(error, again) {
+    const away = error instanceof ApiError && !error.code;
+    this.#show(away ? new ApiError("The portal does not answer. Retrying…") : error);
+    if (away) setTimeout(again, EVERY);
   }
 
   #pointWords(points) {

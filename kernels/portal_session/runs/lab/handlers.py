@@ -97,7 +97,7 @@ class RunDialog:
             return self._start(body)
         with self._lock:
             first, answer = self._starts.setdefault(id, (body, Future()))
-            for other in list(self._starts)[: -_MOST_STARTS]:
+            for other in list(self._starts)[:-_MOST_STARTS]:
                 del self._starts[other]
         if first is not body:
             if first != body:
