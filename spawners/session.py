@@ -221,8 +221,7 @@ class SessionSpawner(SessionSettings):
         self.last_options = dict(state.get("last_options", {}))
         self.partition_automatic = bool(state.get("partition_automatic", False))
         self.work, self.space = _work_and_space(self.name, state)
-        ending = state.get("ending")
-        self.ending = Ending(**ending) if ending else None
+        self.ending = _ending_in(state)
         if self.posted_port:
             self._port_posted.set()
 
@@ -254,6 +253,16 @@ def kind_of_row(row: orm.Spawner) -> type[Kind]:
 def space_of_row(row: orm.Spawner) -> str:
     """Return the space of that session; "" for its user's own."""
     return _work_and_space(row.name, row.state or {})[1]
+
+
+def ending_of_row(row: orm.Spawner) -> Ending | None:
+    """Return the reason for the end of the last session on it."""
+    return _ending_in(row.state or {})
+
+
+def _ending_in(state: Mapping[str, Any]) -> Ending | None:
+    ending = state.get("ending")
+    return Ending(**ending) if ending else None
 
 
 def _work_and_space(server: str, state: Mapping[str, Any]) -> tuple[str, str]:

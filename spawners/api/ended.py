@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.apihandlers import APIHandler
 
-from ..form import words
+from ..session import ending_of_row, kind_of_row
 
 STOPPING, ENDED = "stopping", "ended"
 
@@ -34,26 +35,27 @@ class EndedHandler(APIHandler):
         self.parsed_scopes: dict[str, Any] = {}
 
     def get(self, user: str, server: str, session: str) -> None:
-        state = self._state(spawner := self._spawner(user, server), session)
-        said = words.ended(spawner) if state == ENDED else ""
+        state, said = self._ending(user, server, session)
         self.set_header("Cache-Control", "no-store")
         self.set_header("Access-Control-Allow-Origin", "*")  # no cookie counts
         self.finish(json.dumps({"state": state, "words": said}))
 
-    def _spawner(self, name: str, server: str) -> Any:
-        """Return the spawner of a user that the Hub has in memory: a stranger's question loads
-        none."""
-        row = orm.User.find(self.db, name)
-        user = dict.get(self.users, row.id) if row is not None else None
-        if user is None or server not in user.orm_user.orm_spawners:
-            return None
-        return user.spawners[server]
-
-    def _state(self, spawner: Any, session: str) -> str:
-        ending = getattr(spawner, "ending", None)
+    def _ending(self, user: str, server: str, session: str) -> tuple[str, str]:
+        """Return state and words, from one row of the Hub's database, which a restart of the Hub
+        does not change: a stranger's question loads no user, nor the user's other servers."""
+        query = self.db.query(orm.Spawner).join(orm.User, orm.Spawner.user_id == orm.User.id)
+        row = query.filter(orm.User.name == user, orm.Spawner.name == server).one_or_none()
+        ending = None if row is None else ending_of_row(row)
         # An earlier portal's sessions have ids that can be guessed (lifecycle/session_history.py).
         if ending is None or not ending.session or ending.session.startswith("job-"):
-            return ""
+            return "", ""
         if not secrets.compare_digest(ending.session.encode(), session.encode()):
-            return ""
-        return STOPPING if spawner.active else ENDED
+            return "", ""
+        if self._is_active(row):
+            return STOPPING, ""
+        return ENDED, ending.dated_words(user, kind_of_row(row).words.noun, time.time())
+
+    def _is_active(self, row: orm.Spawner) -> bool:
+        user = dict.get(self.users, row.user_id)
+        spawner = None if user is None else dict.get(user.spawners, row.name)
+        return bool(row.server_id is not None if spawner is None else spawner.active)

@@ -28,6 +28,8 @@ export class ApiError extends Error {
 /** @type {typeof import("../types/call").call} */
 export async function call(path, { method = "GET", query, body, signal } = {}) {
   const file = body instanceof Blob; // it is sent as it is
+  // Only pages that show data ask again by themselves.
+  const then = method === "GET" ? "Retrying…" : "It may have been done: look before you try again.";
   let response;
   try {
     response = await fetch(apiUrl(path, query), {
@@ -43,7 +45,7 @@ export async function call(path, { method = "GET", query, body, signal } = {}) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The portal does not answer. Retrying…");
+    throw new ApiError(`The portal does not answer. ${then}`);
   }
   told(response);
   if (response.status === 204) return null;
@@ -54,7 +56,7 @@ export async function call(path, { method = "GET", query, body, signal } = {}) {
     throw new ApiError("Your login has expired. Reload this page to sign in again.", 403, code);
   }
   throw new ApiError(
-    message || "The portal's service does not answer. Retrying…",
+    message || `The portal's service does not answer. ${then}`,
     response.status,
     code,
     field,

@@ -136,6 +136,7 @@ def test_a_run_is_started_with_the_request_of_the_dialog(page: Any, session: Ses
     page.wait_for_url("**/services/portal/runs/5e2f3c1a")
     part, asked = session.sent[-1]
     assert part == "start"
+    assert len(asked.pop("id")) == 32
     assert asked.pop("resources")["gpus"] == 2
     assert asked == {
         "source": "work/train.ipynb",
@@ -217,6 +218,48 @@ def test_a_refusal_stands_beside_its_field(
     assert "This is refused." in texts
     expect(control).to_be_visible()
     expect(page.get_by_role("button", name="Start run")).to_be_enabled()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_start_without_an_answer_is_none_twice(page: Any, session: Session, there: bool) -> None:
+    """The Hub is killed while the session starts the run: it has started by then, or has not."""
+    page.get_by_label("Notebook or script").fill("~/work/train.py")
+    expect(page.locator("#run-points")).to_have_text("1 point")
+    sent: list[Any] = []
+
+    def lost(route: Any) -> None:
+        sent.append(json.loads(route.request.post_data)["asked"])
+        route.abort() if len(sent) == 1 else route.fallback()
+
+    def run(route: Any) -> None:
+        found = route.request.url.endswith(f"/runs/{sent[0]['id']}")
+        route.fulfill(json={"run": {}} if found and there else {}, status=200 if there else 404)
+
+    page.route("**/ask/start", lost)
+    page.route("**/api/v1/runs/*", run)
+    page.get_by_role("button", name="Start run").click()
+    alert = page.locator("#run-alert")
+    expect(alert).to_contain_text("Whether the run has started is not known.")
+    expect(alert).not_to_contain_text("Retrying")
+    page.wait_for_timeout(1000)  # the points are counted meanwhile
+    expect(alert).to_contain_text("it starts only once")
+    page.get_by_role("button", name="Start run").click()
+    if there:
+        page.wait_for_url(f"**/services/portal/runs/{sent[0]['id']}")
+        assert len(sent) == 1
+    else:
+        page.wait_for_url("**/services/portal/runs/5e2f3c1a")
+        assert sent[0] == sent[1]
+
+
+def test_the_points_are_counted_once_the_portal_answers_again(page: Any, session: Session) -> None:
+    page.route("**/ask/points", lambda route: route.abort())
+    page.get_by_label("Notebook or script").fill("~/work/train.py")
+    alert = page.locator("#run-alert")
+    expect(alert).to_have_text("The portal does not answer. Retrying…")
+    page.unroute("**/ask/points")
+    expect(page.locator("#run-points")).to_have_text("1 point")
+    expect(alert).to_be_hidden()
 
 
 def test_without_a_session_one_is_launched(page: Any) -> None:

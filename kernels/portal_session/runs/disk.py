@@ -12,12 +12,13 @@ _UID_MAP, _UNMAPPED = Path("/proc/self/uid_map"), Path("/proc/sys/kernel/overflo
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def open_regular(path: Path, *, own: bool = False) -> IO[bytes]:
+def open_regular(path: Path | str, *, own: bool = False, folder: int | None = None) -> IO[bytes]:
     """Open a file to read it; a FIFO or a device, which could hold the reader, is refused. ``own``:
-    so are links and files of other users. Raises OSError."""
+    so are links and files of other users; ``folder``: the open folder in which ``path`` is. Raises
+    OSError."""
     # Without O_NONBLOCK, the open itself waits for a FIFO's writer (open(2)).
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if own else 0)
-    descriptor = os.open(path, flags)
+    descriptor = os.open(path, flags, dir_fd=folder)
     try:
         about = os.fstat(descriptor)
         if stat.S_ISDIR(about.st_mode):

@@ -72,6 +72,7 @@ def freeze(
     points: Sequence[Point],
     name: str,
     *,
+    id: str = "",
     kernel: str = "",
     environment: str = "",
     resources: Mapping[str, Any] | None = None,
@@ -82,10 +83,10 @@ def freeze(
     """Write the source and the points into a new folder, and return the plan. If ``name`` is taken,
     the run has the name NAME-2, NAME-3, …
 
-    ``kernel``: name of the kernelspec; "" of a script. ``resources``: as the portal is asked for
-    them. ``seed``: of a sample. ``search``: as the portal is asked for it; the points then have
-    what is the same for all. ``typed``: a script's values as they were typed. Raises RunError;
-    nothing is left then.
+    ``id``: "" for a new one. ``kernel``: name of the kernelspec; "" of a script. ``resources``: as
+    the portal is asked for them. ``seed``: of a sample. ``search``: as the portal is asked for it;
+    the points then have what is the same for all. ``typed``: a script's values as they were typed.
+    Raises RunError; nothing is left then.
     """
     of_source = _real(source.path).parent
     place = _place(of_source)
@@ -98,7 +99,7 @@ def freeze(
     linked = source.notebook is None
     modules = local_modules(source, source.path.resolve().parent if linked else of_source)
     folder = _claimed(place, name)
-    plan = Plan(str(uuid.uuid4()), folder.name, source.path, folder, len(points), "")
+    plan = Plan(id or str(uuid.uuid4()), folder.name, source.path, folder, len(points), "")
     try:
         if strangers_may_replace(folder):  # 'runs' was made by another user meanwhile
             raise RunError(f"{place} belongs to another user. Start the run again.")

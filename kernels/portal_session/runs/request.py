@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..chosen_id import is_id
 from . import RunError, about
 
 AT_ONCE = 10  # points, by default
@@ -32,17 +33,18 @@ _OF_RUN = frozenset(
 class RunRequest(NamedTuple):
     """Requested run of the notebook or script ``source``.
 
-    ``name``: None for the file's. ``first_cell``: the first code cell of a notebook without a cell
-    of parameters has them; its copy gets the tag. ``values``: text by parameter, "0.1, 0.01" or a
-    JSON list; several make a grid. ``file``: path of a list of points. ``sample``: number of points
-    of the grid, chosen at random by ``seed``; 0: all. ``ranges``: NAME=RANGE of a search, of
-    ``trials`` points, which ``maximize`` or ``minimize`` a metric. ``at_once``, ``keep_failed``,
-    ``resumes``: as the portal takes them. ``after``: name or id of a run; ``notify``: events.
-    ``environment``, ``kernel``: "" for the session's and the notebook's. ``resources`` of each
-    point, by name: the portal alone judges them.
+    ``id``: "" for a new one. ``name``: None for the file's. ``first_cell``: the first code cell of
+    a notebook without a cell of parameters has them; its copy gets the tag. ``values``: text by
+    parameter, "0.1, 0.01" or a JSON list; several make a grid. ``file``: path of a list of points.
+    ``sample``: number of points of the grid, chosen at random by ``seed``; 0: all. ``ranges``:
+    NAME=RANGE of a search, of ``trials`` points, which ``maximize`` or ``minimize`` a metric.
+    ``at_once``, ``keep_failed``, ``resumes``: as the portal takes them. ``after``: name or id of a
+    run; ``notify``: events. ``environment``, ``kernel``: "" for the session's and the notebook's.
+    ``resources`` of each point, by name: the portal alone judges them.
     """
 
     source: Path
+    id: str = ""
     name: str | None = None
     first_cell: bool = False
     values: Mapping[str, str] = {}
@@ -82,8 +84,11 @@ def read_request(body: Mapping[str, Any], source: Path) -> RunRequest:
         if body.get(field) not in (None, ""):
             with about(field):
                 asked[field] = _read(field, body[field], source)
+    with about("id"):
+        if (id := body.get("id") or "") and not is_id(id):
+            raise RunError("The id of the run cannot be used. Reload the page.")
     return RunRequest(
-        source, values=_values(body.get("values")), resources=_resources(body), **asked
+        source, id=id, values=_values(body.get("values")), resources=_resources(body), **asked
     )
 
 

@@ -65,6 +65,7 @@ def prepare(
         source,
         points,
         name,
+        id=request.id,
         kernel=kernel,
         environment=environment,
         resources=request.resources,

@@ -1,7 +1,7 @@
 // The form of a new run. A running session of the user answers what can be chosen, reads the file, counts the
 // points and starts the run, as for JupyterLab's dialog.
 
-import { call, facts } from "../api.js";
+import { ApiError, call, facts } from "../api.js";
 import { byId, el, fill, later, setText, showTrouble } from "../dom.js";
 import { sends } from "../forms.js";
 import { shortPath } from "../paths.js";
@@ -37,6 +37,8 @@ class NewRun {
   constructor(sessions, sources) {
     this.sessions = sessions;
     this.started = false;
+    this.runId = newId(); // sent each time: whatever happens to the answers, the run starts once
+    this.tried = false; // it may have started already
     this.refused = null; // why the run was not started, until something is changed
     const named = sessions.map(({ id, title, server }) => [id, server ? `${title}, ${server}` : title]);
     this.session = new Row("Session", select(named), "It reads the file. The run goes on when it ends.");
@@ -128,7 +130,7 @@ class NewRun {
       this.parameters.show(parameters);
       await this.#count();
     } catch (error) {
-      if (this.reading === asked) this.#show(error);
+      if (this.reading === asked) this.#failed(error, () => this.reading === asked && this.#read());
     }
   }
 
@@ -144,9 +146,16 @@ class NewRun {
       words = this.#pointWords(points);
       if (this.counting === asked) this.#show(this.refused);
     } catch (error) {
-      if (this.counting === asked) this.#show(error);
+      if (this.counting === asked) this.#failed(error, () => this.counting === asked && this.#count());
     }
     if (this.counting === asked) setText(byId("run-points"), words);
+  }
+
+  // Shows why a question failed; one that the portal did not answer is asked again.
+  #failed(error, again) {
+    const away = error instanceof ApiError && !error.code;
+    this.#show(away ? new ApiError("The portal does not answer. Retrying…") : error);
+    if (away) setTimeout(again, EVERY);
   }
 
   #pointWords(points) {
@@ -174,12 +183,25 @@ class NewRun {
 
   async #start() {
     try {
-      const run = await this.#ask("start", this.asked);
+      const there = this.tried && (await this.#isThere());
+      this.tried = true;
+      const { id } = there ? { id: this.runId } : await this.#ask("start", { ...this.asked, id: this.runId });
       this.started = true;
-      window.location.assign(`${facts.prefix}runs/${encodeURIComponent(run.id)}`);
+      window.location.assign(`${facts.prefix}runs/${encodeURIComponent(id)}`);
     } catch (error) {
-      this.refused = error;
-      this.#show(error)?.control?.focus();
+      this.refused = !error.status || error.status >= 500 ? unanswered(error) : error;
+      this.#show(this.refused)?.control?.focus();
+    }
+  }
+
+  // Returns whether the portal has the run, although it was not said so.
+  async #isThere() {
+    try {
+      await call(/** @type {`runs/${string}`} */ (`runs/${this.runId}`));
+      return true;
+    } catch (error) {
+      if (error.status === 404) return false;
+      throw error;
     }
   }
 
@@ -211,6 +233,17 @@ class NewRun {
     const path = /** @type {`run-form/${string}/ask/${string}`} */ (`run-form/${encodeURIComponent(this.id)}/ask/${part}`);
     return (await call(path, { method: "POST", body: { asked } })).answer;
   }
+}
+
+// Returns a new id of a run. (`crypto.randomUUID` is only there with HTTPS.)
+function newId() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// Returns an error that says what to do when nobody knows whether the run has started.
+function unanswered({ message, status, code }) {
+  const why = code ? message : "The portal does not answer.";
+  return new ApiError(`${why} Whether the run has started is not known. Press “Start run” again: it starts only once.`, status, code);
 }
 
 poller.now();

@@ -11,11 +11,15 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person, wait_until, with_session
-from jobs import only_job
+from jobs import living_jobs, only_job
 from lab_page import palette
 from looks import check, take_picture, violations
+from outages import without
 from sign_in import sign_in
 from terminal import terminal
+from web_service import service_token
+
+from portal.models.session.stop_reason import REASON_HEADER, StopCode, StopReason
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -27,9 +31,9 @@ ENDS = 90_000  # milliseconds until a job has ended
 
 
 @pytest.fixture
-def owner(demo: Any) -> Iterator[Person]:
+def owner(demo: Any, request: Any) -> Iterator[Person]:
     someone = Person(demo.url, WHO)
-    for _ in with_session(someone, CPUS):
+    for _ in with_session(someone, {**CPUS, **getattr(request, "param", {})}):
         wait_until(
             "the portal tells the session how it stands",
             lambda: someone.session("GET", "portal/situation").json()["situation"],
@@ -108,6 +112,99 @@ def test_an_admins_reason_is_shown(demo: Any, owner: Person, lab: Any) -> None:
     with lab.context.expect_page() as opened:
         dialog.get_by_role("button", name="Launch again").click()
     opened.value.wait_for_url("**/hub/spawn/**")
+
+
+def cancel(demo: Any, owner: Person) -> None:
+    demo.run(["scancel", only_job(demo, WHO)], user=demo.user(WHO))
+
+
+def reach_the_time_limit(demo: Any, owner: Person) -> None:
+    demo.run(["scontrol", "update", f"JobId={only_job(demo, WHO)}", "TimeLimit=1"])
+
+
+def use_too_much_memory(demo: Any, owner: Person) -> None:
+    # In the foreground: Slurm's linuxproc tracking loses what outlives its parent.
+    hog = "python3 -c 'import time; x = bytes([1]) * 10**9; time.sleep(99)'"
+    terminal(owner, hog, wait=False)
+
+
+def be_idle(demo: Any, owner: Person) -> None:
+    """The service stops it as its rule for idle GPUs does (tests/hub/sessions/test_idle.py)."""
+    words = "The session's GPUs were idle for 2 hours, and this site stops such sessions."
+    reason = StopReason(code=StopCode.IDLE, words=words)
+    headers = {"Authorization": f"token {service_token(demo)}", REASON_HEADER: reason.header()}
+    answer = httpx.delete(f"{demo.url}/hub/api/users/{WHO}/server", headers=headers, timeout=60)
+    assert answer.status_code in (202, 204), answer.text
+
+
+def lose_the_node(demo: Any, owner: Person) -> None:
+    node = living_jobs(demo, WHO)[0].node
+    demo.run(["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
+    try:
+        wait_until("Slurm has ended it", lambda: not living_jobs(demo, WHO))
+    finally:
+        # slurmd has brought it back by itself where it was quick (ReturnToService).
+        demo.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], check=False)
+
+
+ENDINGS = [
+    (cancel, {}, r"The job was cancelled in Slurm \(scancel\) by you\.$", "Cancelled in Slurm"),
+    (
+        reach_the_time_limit,
+        {"partition": "gpu"},
+        r"The session reached its time limit of 0:01:00\. Choose a longer time limit next time",
+        "Time limit",
+    ),
+    (
+        use_too_much_memory,
+        {"memory": "400M"},
+        r"The session used more memory than requested and was killed\. Requested: 400 MB\.",
+        "Out of memory",
+    ),
+    (be_idle, {}, r"The session's GPUs were idle for 2 hours, and this site stops such", "Idle"),
+    (
+        lose_the_node,
+        {"partition": "cpu"},
+        r"The node failed on cpu0\d\. Your files are safe: launch again\.$",
+        "Node failure",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("end", "owner", "words", "title"),
+    ENDINGS,
+    indirect=["owner"],
+    ids=[end.__name__ for end, *_ in ENDINGS],
+)
+def test_why_it_has_ended_is_shown(
+    demo: Any, owner: Person, lab: Any, end: Any, words: str, title: str
+) -> None:
+    end(demo, owner)
+    dated = rf"^Ended at \d\d:\d\d\. {words}"
+    dialog = ended(lab, rf"Ended at \d\d:\d\d\. {words.rstrip('$')}")
+    assert dialog.get_by_role("button").all_inner_texts() == ["Dismiss", "Why", "Launch again"]
+    take_picture(lab, f"lab-ended-{end.__name__}")
+    with lab.context.expect_page() as opened:
+        dialog.get_by_role("button", name="Why").click()
+    page = opened.value
+    expect(page.get_by_role("main")).to_contain_text(title)
+    expect(page.get_by_role("main")).to_contain_text(re.compile(words.rstrip("$")))
+    page.goto(f"{demo.url}/user/{WHO}/lab")
+    expect(page.locator("#session-reason")).to_have_text(re.compile(dated))
+
+
+def test_a_restart_of_the_hub_hides_no_end(demo: Any, owner: Person, lab: Any) -> None:
+    """The Hub is killed, and the session ends meanwhile: the page says why, once it is known."""
+    with without(demo, "hub", "kill"):
+        cancel(demo, owner)
+        wait_until("it has ended", lambda: not living_jobs(demo, WHO))
+        lab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        away = lab.locator(".Toastify__toast", has_text="This session does not answer.")
+        expect(away).to_have_count(1, timeout=60_000)
+        assert violations(lab, ".Toastify__toast") == []
+    ended(lab, r"The job was cancelled in Slurm \(scancel\) by you\.")
+    expect(away).to_have_count(0)
 
 
 def test_the_hubs_commands_are_the_portals(demo: Any, lab: Any) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def without(demo: Any, piece: str) -> Iterator[None]:
-    """Stop one piece of the demo, and start it again at the end."""
-    demo.control("stop", piece)
+def without(demo: Any, piece: str, how: str = "stop") -> Iterator[None]:
+    """Stop one piece of the demo, or "kill" it, and start it again at the end."""
+    demo.control(how, piece)
     try:
         yield
     finally:

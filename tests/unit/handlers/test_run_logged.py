@@ -30,10 +30,20 @@ TOKENS = {
     "ada": person("ada"),
     "barbara": person("barbara"),
 }
-PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 50
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x02\x80\0\0\x01\xe0" + b"x" * 50
 JPEG = b"\xff\xd8\xff" + b"y" * 50
 TABLE = [["", "cat"], ["dog", 7], ["<b>", None]]
 POINT = f"runs/{ID}/points/2"
+
+
+SIDE = (60_000).to_bytes(4, "big")
+EXIF = b"\xff\xe1\0\x0c\xff\xc0\0\x11\x08\0\x10\0\x10\0"  # a small picture within a JPEG's
+# Pictures of 3.6 thousand million pixels: a browser that shows one has no memory left.
+BOMBS = [
+    PNG[:16] + SIDE + SIDE,
+    b"\xff\xd8\xff\xc2\0\x11\x08\xea\x60\xea\x60" + b"\0" * 20,
+    b"\xff\xd8" + EXIF + b"\xff\xff\xc0\0\x11\x08\xea\x60\xea\x60" + b"\0" * 20,
+]
 
 
 def text(content: bytes) -> str:
@@ -94,8 +104,8 @@ async def test_what_a_point_has_logged_is_shown(site: Site) -> None:
 
 @pytest.mark.parametrize(("content", "kind"), [(PNG, "image/png"), (JPEG, "image/jpeg")])
 async def test_a_picture_is_nothing_else(site: Site, content: bytes, kind: str) -> None:
-    await site.send(images={"a (1)": text(content)})
-    answer = await site.get(f"{POINT}/images/a%20(1)?digest=1")
+    await site.send(images={"a² (1)": text(content)})
+    answer = await site.get(f"{POINT}/images/a%C2%B2%20(1)?digest=1")
     assert (answer.status_code, answer.content) == (200, content)
     assert answer.headers["Content-Type"] == kind
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -111,6 +121,9 @@ async def test_a_picture_is_nothing_else(site: Site, content: bytes, kind: str) 
         {"images": {"plot": "no base 64"}},
         {"images": {"plot": text(PNG + b"x" * 1024 * 1024)}},
         {"images": {"../plot": text(PNG)}},
+        {"images": {"plot\n": text(PNG)}},
+        {"images": {"pl\u200dot": text(PNG)}},
+        *({"images": {"plot": text(bomb)}} for bomb in BOMBS),
         {"images": {f"p{number}": text(PNG) for number in range(13)}},
         {"tables": {f"t{number}": TABLE for number in range(13)}},
         {"tables": {"t": [["a"]] * 502}},

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
+from concurrent.futures import Future
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Callable
@@ -34,6 +36,7 @@ from .cell_script import cell_script, check_code, script_path
 
 _PATIENCE = 60.0  # seconds that the dialog waits while the portal is away
 _AT_A_TIME = 4  # requests that read files at once; more wait
+_MOST_STARTS = 100  # whose answers are kept
 
 Ask = Callable[..., dict[str, Any]]
 
@@ -45,6 +48,8 @@ class RunDialog:
     def __init__(self, ask_service: Ask, root: Path) -> None:
         self.ask_service, self.root = ask_service, root
         self.free = asyncio.Semaphore(_AT_A_TIME)
+        self._starts: dict[Any, tuple[dict[str, Any], Future[dict[str, Any]]]] = {}
+        self._lock = threading.Lock()
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send the service a request that has a path of the broker. Raises ServiceError."""
@@ -85,7 +90,31 @@ class RunDialog:
 
     def start(self, body: dict[str, Any]) -> dict[str, Any]:
         """Start the run of a request; return it with its folder, relative to the server's, ""
-        outside. Raises RunError."""
+        outside. A page that got no answer sends a request with an ``id`` again: it gets the answer
+        to the first one. Raises RunError."""
+        id = str(body.get("id") or "")
+        if not id:
+            return self._start(body)
+        with self._lock:
+            first, answer = self._starts.setdefault(id, (body, Future()))
+            for other in list(self._starts)[:-_MOST_STARTS]:
+                del self._starts[other]
+        if first is not body:
+            if first != body:
+                raise RunError(
+                    "This page has started a run already, with other values: see your list of "
+                    "runs. To start another one, reload this page."
+                )
+            return answer.result()
+        try:
+            answer.set_result(self._start(body))
+        except BaseException as error:
+            with self._lock:  # nothing was started: it may be sent again
+                self._starts.pop(id, None)
+            answer.set_exception(error)
+        return answer.result()
+
+    def _start(self, body: dict[str, Any]) -> dict[str, Any]:
         path = source_path(body.get("source"), self.root)
         if body.get("cell") is None:
             started = self._begin(body, path)

@@ -3,6 +3,7 @@ portal is played."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -216,6 +217,42 @@ async def test_a_run_waits_while_the_portal_is_away(
     status, answer = await site.ask("POST", "", {"source": "train.py"})
     assert (status, answer["message"], site.portal.outages) == (200, "", 0)
     assert [body["id"] for _, _, body in site.portal.submitted] == [answer["id"]] * 3
+
+
+ID = "5e2f3c1a0b7d4c8e9a6f1d2e3f405162"
+
+
+async def test_a_request_that_comes_again_starts_one_run(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a page that got no answer: while the first still waits for the portal, and afterwards."""
+    monkeypatch.setattr(portal_error, "PAUSE", 0.2)
+    site.portal.outages = 3
+    body = {"source": "train.py", "id": ID}
+    answers = await asyncio.gather(*(site.ask("POST", "", body) for _ in range(3)))
+    answers.append(await site.ask("POST", "", body))
+    assert [(status, answer["id"], answer["name"]) for status, answer in answers] == [
+        (200, ID, "train")
+    ] * 4
+    assert [path.name for path in (site.home / "runs").iterdir()] == ["train"]
+    assert [asked["id"] for _, _, asked in site.portal.submitted] == [ID] * 4
+    status, answer = await site.ask("POST", "", {**body, "name": "other"})
+    assert (status, answer["message"][:35]) == (400, "This page has started a run already")
+
+
+async def test_a_request_that_was_refused_may_come_again(site: Site) -> None:
+    body = {"source": "gone.py", "id": ID}
+    for _ in range(2):
+        status, answer = await site.ask("POST", "", body)
+        assert (status, answer["field"]) == (400, "source")
+    (site.home / "gone.py").write_text("print('on')\n")
+    assert (await site.ask("POST", "", body))[1]["id"] == ID
+
+
+@pytest.mark.parametrize("id_", ["../x", "a", 7, ["a"], "x" * 32, "a" * 41])
+async def test_an_id_that_is_none(site: Site, id_: Any) -> None:
+    status, answer = await site.ask("POST", "", {"source": "train.py", "id": id_})
+    assert (status, answer["field"], site.portal.submitted) == (400, "id", [])
 
 
 async def test_an_answer_that_is_lost(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

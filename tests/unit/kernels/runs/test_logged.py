@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 from pathlib import Path
@@ -13,7 +14,9 @@ from portal_session.runs.library import portal_metrics
 from portal_session.runs.live.logged import LoggedFiles
 from portal_session.service import ServiceError
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 50
+from portal.models.session.run_logged import Logged
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x02\x80\0\0\x01\xe0" + b"x" * 50
 JPEG = b"\xff\xd8\xff" + b"y" * 50
 
 
@@ -155,6 +158,88 @@ def test_it_is_bounded(files: LoggedFiles, service: Service, tmp_path: Path) -> 
     files.send()
     sent = {name: len(base64.b64decode(text)) for name, text in service.bodies[1]["images"].items()}
     assert "02" in sent and not {"01", "03"} & sent.keys(), "a mebibyte in all"
+
+
+def plant(folder: Path) -> None:
+    """A good picture and table, and what the portal refuses, with all that comes with it."""
+    logged = folder / "logged"
+    logged.mkdir()
+    for name in ("a\nb.png", "\u202egnp.png", "a\u200db.json", "\udcff.json", "x" * 81 + ".png"):
+        (logged / name).write_bytes(PNG if name.endswith("png") else b"[[1]]")
+    (logged / "page.png").write_bytes(b"<svg onload='x()'/>")
+    side = (60_000).to_bytes(4, "big")
+    (logged / "bomb.png").write_bytes(PNG[:16] + side + side + b"x" * 50)
+    (logged / "R² score.png").write_bytes(PNG)
+    (logged / "table.json").write_bytes(b"[[1]]")
+
+
+def test_what_the_portal_would_refuse_is_left_out(
+    files: LoggedFiles, service: Service, tmp_path: Path
+) -> None:
+    plant(tmp_path)
+    files.send()
+    (body,) = service.bodies
+    assert (list(body["images"]), list(body["tables"])) == (["R² score"], ["table"])
+    Logged.model_validate_json(json.dumps(body))
+
+
+def test_of_thousands_of_files_few_are_read(
+    files: LoggedFiles, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logged").mkdir()
+    for number in range(3000):
+        (tmp_path / f"logged/{number:04}.png").write_bytes(PNG)
+    seen: list[Any] = []
+    for name in ("open", "stat"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, real=real, **b: seen.append(a) or real(*a, **b))
+    files.send()
+    assert len(service.bodies[0]["images"]) == 12 and len(seen) < 40
+    (tmp_path / "logged/3000.png").write_bytes(PNG)
+    files.send()
+    assert len(service.bodies) == 1, "what is shown has not changed"
+
+
+def test_a_later_picture_of_another_type_is_shown(files: LoggedFiles, service: Service) -> None:
+    portal_metrics.log_image("plot", PNG)
+    portal_metrics.log_image("plot", JPEG)
+    files.send()
+    assert base64.b64decode(service.bodies[0]["images"]["plot"]) == JPEG
+
+
+def test_a_folder_that_is_exchanged_while_it_is_read(
+    files: LoggedFiles, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whoever may write into a folder that is shared: the link leads to the user's pictures."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/plot.png").write_bytes(PNG + b"secret")
+    (tmp_path / "logged").mkdir()
+    (tmp_path / "logged/plot.png").write_bytes(PNG)
+    real = os.listdir
+
+    def exchanged(*place: Any) -> list[str]:
+        names = real(*place)
+        (tmp_path / "logged").rename(tmp_path / "old")
+        (tmp_path / "logged").symlink_to(tmp_path / "private")
+        return names
+
+    monkeypatch.setattr(os, "listdir", exchanged)
+    files.send()
+    assert base64.b64decode(service.bodies[0]["images"]["plot"]) == PNG
+
+
+def test_a_disk_that_does_not_answer_takes_no_picture_away(
+    files: LoggedFiles, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    portal_metrics.log_image("plot", PNG)
+    files.send()
+
+    def stale(*_: Any) -> list[str]:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(os, "listdir", stale)
+    files.send()
+    assert len(service.bodies) == 1
 
 
 @pytest.mark.parametrize("text", ["", "{}", "7", "[1]", '[["a"], 1]', "[" * 100_000])
