@@ -190,6 +190,17 @@ class TestView:
         assert shown.tags == ("t0", "t1", "t2", "x")
         assert 'id="launch-search"' in LaunchForm().render(shown)
 
+    def test_historical_environments_come_after_a_click_unless_they_are_yours(self):
+        old = [environment(f"old{n}", tags=("historical",), order=900) for n in range(3)]
+        shown = view(
+            environments=[*(environment(f"e{n}") for n in range(5)), *old],
+            preferences=Preferences(frozenset({"old1"}), {"old2": 1.7e9}),
+        )
+        html = LaunchForm().render(shown)
+        assert [card.name for card in shown.cards if card.historical] == ["old1", "old2", "old0"]
+        assert html.count("data-later") == 1
+        assert "data-later" in html.partition('value="old0"')[0].rpartition('"portal-card"')[2]
+
     def test_a_card_tells_what_to_know_before(self):
         old = environment(
             "old",
