@@ -294,6 +294,7 @@ def test_historical_environments_do_not_crowd_the_catalog(
     visit: Callable[..., None], page: Any, service: Service
 ) -> None:
     old = {
+        "name": "theano",
         "title": "Theano",
         "kind": "venv",
         "path": "/opt/theano",
