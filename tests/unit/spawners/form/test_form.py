@@ -18,6 +18,7 @@ from portal.models.catalog.environment import Environment, OfferedEnvironment
 from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
+    GpuPool,
     JobState,
     Partition,
     Qos,
@@ -180,6 +181,41 @@ class TestView:
         last = {"environment": "a"}
         shown = view(environments=several, preferences=preferences, last=last)
         assert [c.name for c in shown.cards if c.selected] == ["a"]
+
+    def test_parts_of_gpus_are_types_beside_the_whole_ones(self):
+        shards = GpuPool(type="shard.t4", count=8, used=5, each=4)
+        held = GpuPool(type="t4", count=2, used=2, used_indexes=(0, 1), shared_indexes=(0, 1))
+        nodes = {"gpu01": gpu_node("gpu01").altered(gpus=(held,), shares=(shards,))}
+        slices = gpu_node("gpu02", "a100_1g.10gb", 7, used=2)
+        gpu = Partition(name="gpu", default=True, nodes=("gpu01", "gpu02"))
+        form = LaunchForm(gpu_types={"t4": {"title": "T4", "memory": "16 GB", "simulated": True}})
+
+        def shown(*more, **last):
+            there = nodes | {node.name: node for node in more}
+            return view(snapshot(nodes=there, partitions={"gpu": gpu}), form=form, last=last)
+
+        one = shown()
+        tiles = [(tile.type, tile.title, tile.about, tile.free, tile.total) for tile in one.gpu_tiles]
+        assert tiles == [
+            ("t4", "T4", "16 GB", 0, 2),
+            ("shard.t4", "shard of T4", "1/4 of a GPU, shared with other jobs", 3, 8),
+        ]
+        assert [tile.type for tile in one.gpu_tiles if tile.selected] == ["t4"]
+        assert [tile.simulated for tile in one.gpu_tiles] == [True, True]
+        assert one.gpu_most == 4  # as many shards as one GPU has
+        assert [tile.selected for tile in shown(gpus=2, gpu_type="shard.t4").gpu_tiles] == [
+            False,
+            True,
+        ]
+        two = shown(slices).gpu_tiles
+        assert [(tile.type, tile.free, tile.total) for tile in two] == [
+            ("", 5, 9),  # "any" is a whole GPU or a slice, never a share
+            ("a100_1g.10gb", 5, 7),
+            ("t4", 0, 2),
+            ("shard.t4", 3, 8),
+        ]
+        assert two[1].about == "MIG slice, 1/7 of a GPU, 10 GB"
+        assert shown().client["gpus"]["shard.t4"]["each"] == 4
 
     def test_few_environments_are_not_searched(self):
         few = [environment(f"e{n}", tags=("x", f"t{n % 3}")) for n in range(6)]
