@@ -5,6 +5,7 @@ from __future__ import annotations
 from traitlets import Dict, Unicode
 from traitlets.config import LoggingConfigurable
 
+from ..models.cluster.gpu_share import share_of
 from ..plugins import PluginName
 from ..setting import setting
 from . import DEFAULT, VENDORS, GpuVendor, vendor_named
@@ -29,5 +30,7 @@ class Gpus(LoggingConfigurable):
 
     def vendor_for(self, gpu_type: str | None) -> GpuVendor:
         """Return the vendor of Slurm's GPU type; None or "" (any type) is the cluster's vendor."""
-        name = self.vendor_of_type.get(gpu_type or "", self.vendor)
+        share = share_of(gpu_type)
+        behind = share.gpu_type if share else gpu_type
+        name = self.vendor_of_type.get(behind or "", self.vendor)
         return VENDORS.get(name) or vendor_named(name)

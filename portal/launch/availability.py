@@ -28,6 +28,7 @@ class GpuSupply(Frozen):
     per_node: int = 0  # the most that one node has
     free_on_one_node: int = 0  # the most that one session on one node could get now
     partitions: tuple[str, ...] = ()
+    each: int = 0  # these are shares: their number for one GPU
 
 
 class PartitionSupply(Frozen):
@@ -93,8 +94,7 @@ def _free_gpus(
         return 0
     return sum(
         max(0, pool.count - pool.used)
-        for pool in node.gpus
-        if gpu_type is None or pool.type == gpu_type
+        for pool in node.pools_of(gpu_type)
     )
 
 
@@ -102,10 +102,10 @@ def _gpu_supply(
     snapshot: ClusterSnapshot, names: Sequence[str], nodes: Sequence[Node], reserved: frozenset[str]
 ) -> dict[str, GpuSupply]:
     supply = {}
-    for gpu_type in sorted({pool.type for node in nodes for pool in node.gpus}):
+    types = {pool.type: pool for node in nodes for pool in (*node.shares, *node.gpus)}
+    for gpu_type, pool in sorted(types.items()):
         having = {
-            node.name: sum(pool.count for pool in node.gpus if pool.type == gpu_type)
-            for node in nodes
+            node.name: sum(pool.count for pool in node.pools_of(gpu_type)) for node in nodes
         }
         free = {node.name: _free_gpus(node, gpu_type, reserved) for node in nodes}
         supply[gpu_type] = GpuSupply(
@@ -114,8 +114,9 @@ def _gpu_supply(
             free=sum(free.values()),
             asleep=sum(_free_gpus(node, gpu_type, reserved, asleep=True) for node in nodes),
             out_of_service=sum(having[node.name] for node in nodes if not node.usable),
-            per_node=max(having.values()),
-            free_on_one_node=max(free.values()),
+            per_node=pool.each or max(having.values()),
+            free_on_one_node=min(pool.each or max(free.values()), max(free.values())),
+            each=pool.each,
             partitions=tuple(
                 name
                 for name in names
@@ -132,7 +133,7 @@ def _partition_supply(
     types: dict[str, int] = {}
     for node in nodes:
         counts: dict[str, int] = {}
-        for pool in node.gpus:
+        for pool in (*node.gpus, *node.shares):
             counts[pool.type] = counts.get(pool.type, 0) + pool.count
         for gpu_type, count in counts.items():
             types[gpu_type] = max(types.get(gpu_type, 0), count)

@@ -83,8 +83,7 @@ def _fits(resources: Resources, node: Node) -> bool:
         return False
     gpus = sum(
         max(0, pool.count - pool.used)
-        for pool in node.gpus
-        if resources.gpu_type in (None, pool.type)
+        for pool in node.pools_of(resources.gpu_type)
     )
     return gpus >= resources.gpus and node.usable and suits(resources, node)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..models.cluster.cluster import Node
+from ..models.cluster.gpu_share import gres_request
 from ..models.session.resources import MEMORY_TYPED, Resources, memory_of_typed
 from ..spaces.registry import space_options
 
@@ -66,12 +67,12 @@ class Field(NamedTuple):
 
 
 def _gres(resources: Resources) -> str | None:
-    kind = f"{resources.gpu_type}:" if resources.gpu_type else ""
-    return f"gpu:{kind}{resources.gpus}" if resources.gpus else None
+    return gres_request(resources.gpu_type, resources.gpus) if resources.gpus else None
 
 
 def _gpu_types(nodes: Sequence[Node]) -> Iterable[str]:
-    return {pool.type for node in nodes for pool in node.gpus} - {"gpu"}  # Slurm names none
+    pools = (pool for node in nodes for pool in (*node.gpus, *node.shares))
+    return {pool.type for pool in pools} - {"gpu"}  # Slurm names none
 
 
 FIELDS = (

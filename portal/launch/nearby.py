@@ -79,7 +79,8 @@ def _types(
 
 
 def _gpu_types(only: Sequence[str], snapshot: ClusterSnapshot) -> list[str]:
-    types = {pool.type for node in snapshot.nodes.values() for pool in node.gpus if pool.count}
+    pools = (pool for node in snapshot.nodes.values() for pool in (*node.gpus, *node.shares))
+    types = {pool.type for pool in pools if pool.count}
     return sorted(types & set(only) if only else types)
 
 

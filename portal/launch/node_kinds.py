@@ -39,7 +39,7 @@ def kinds_of(partition: Partition, snapshot: ClusterSnapshot) -> tuple[NodeKind,
 
 
 def _key(node: Node) -> object:
-    gpus = tuple((pool.type, pool.count) for pool in node.gpus)
+    gpus = tuple((pool.type, pool.count) for pool in (*node.gpus, *node.shares))
     return node.features, gpus, node.cpus, node.sockets, node.memory
 
 

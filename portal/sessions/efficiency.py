@@ -34,6 +34,7 @@ class Efficiency(Frozen):
     gpu_busy_share: float | None = None
     gpu_measured_share: float | None = None
     gpu_source: Source | None = None
+    gpu_memory_peak: int | None = None  # MiB of all its GPUs together, as the session reports it
     memory_peak: int | None = None
     memory_asked: int | None = None
     memory_source: Source | None = None
@@ -70,6 +71,8 @@ def efficiency_of(
     elif reports and reports.gpu_seconds > 0:
         measured = _gpu(reports.busy_seconds, reports.gpu_seconds, held)
         measured["gpu_source"] = Source.SESSION
+    if reports:
+        measured["gpu_memory_peak"] = reports.peak_gpu_memory
     if record.peak_memory is not None:
         measured |= {"memory_peak": record.peak_memory, "memory_source": Source.SLURM}
     elif reports and reports.peak_memory is not None:

@@ -22,7 +22,7 @@ from portal.work.tensorboard.kind import OPTION
 from .efficiency import Efficiency, efficiency_of
 from .ending import title_of, words_for
 from .links import ProgramLink, SessionLinks, links_of, program_links
-from .right_size import Suggestion, suggestion_for
+from .right_size import Suggestion, slices_of, suggestion_for
 
 _WORDS = {
     SessionState.PENDING: "waiting",
@@ -114,7 +114,11 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
         time_limit=context.job.time_limit if context.job else None,
     )
     suggestion = suggestion_for(
-        record, efficiency, context.environment, _longest(record, context.snapshot)
+        record,
+        efficiency,
+        context.environment,
+        _longest(record, context.snapshot),
+        slices_of(context.snapshot),
     )
     is_own = record.user == context.viewer
     tensorboard_folders = record.options.get(OPTION)  # by a session that is a TensorBoard

@@ -7,13 +7,16 @@ default. More is suggested only for a session that ended for lack of it.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from portal.errors import InvalidRequest
 from portal.launch.limits.limits import environment_limits
 from portal.launch.request import Asked, option_keys
 from portal.models import Frozen
-from portal.models.catalog.environment import Environment
+from portal.models.catalog.environment import Environment, refusals_of
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.cluster.gpu_share import share_of, slice_of
 from portal.models.session.resources import Memory, time_text
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.words import duration
@@ -24,6 +27,8 @@ _LONG_ENOUGH = 600.0  # minimum length of a session for a suggestion, in seconds
 _MEASURED = 0.5  # minimum measured share of its GPU time
 _LITTLE = 0.5  # GPUs: at most this share of them busy on average
 _MARGIN = 1.5  # factor on a peak, and on a time
+_MIB_OF_A_GB = 10**9 / 2**20  # MIG names slices in GB
+_GPU_MEMORY_MARGIN = 1.2  # factor on a peak: a slice that is too small ends a training
 _WORTH_IT = 0.75  # of what was requested: less is worth a suggestion
 _GIB_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _HOUR_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96, 120, 168, 336, 720)
@@ -43,18 +48,20 @@ def suggestion_for(
     efficiency: Efficiency,
     environment: Environment | None,
     longest: int | None = None,
+    slices: Collection[str] = (),
 ) -> Suggestion | None:
     """Suggest resources that fit better than those of this ended session; None: no suggestion.
 
     ``environment`` is the catalog's for the session's owner now (None: no longer offered), and
-    ``longest`` the longest time that the session's partition allows, in seconds.
+    ``longest`` the longest time that the session's partition allows, in seconds; ``slices`` are
+    the cluster's types of MIG slices.
     """
     if environment is None or record.state is not SessionState.ENDED:
         return None
     changes: dict[str, Any] = {}
     words: list[str] = []
     for change in (
-        _gpus(record, efficiency, environment),
+        _slice(record, efficiency, environment, slices) or _gpus(record, efficiency, environment),
         _memory(record, efficiency, environment),
         _time(record, efficiency, environment, longest),
     ):
@@ -115,6 +122,62 @@ def _gpus(record: SessionRecord, measured: Efficiency, environment: Environment)
     sentence = f"On average {_number(in_use)} of {had} GPU{'' if had == 1 else 's'} "
     sentence += f"{'were' if in_use != 1 else 'was'} busy{source}: {advice}."
     return {"gpus": enough, **({} if enough else {"gpu_type": None})}, sentence
+
+
+_known_slices: tuple[object, frozenset[str]] = (None, frozenset())  # of the last answer of Slurm
+
+
+def slices_of(snapshot: ClusterSnapshot | None) -> frozenset[str]:
+    """Return the types of MIG slices on nodes that take jobs, computed once for each answer."""
+    global _known_slices
+    if snapshot is None:
+        return frozenset()
+    if _known_slices[0] is not snapshot.nodes:
+        nodes = (node for node in snapshot.nodes.values() if node.usable)
+        types = {pool.type for node in nodes for pool in node.gpus if pool.count}
+        _known_slices = snapshot.nodes, frozenset(name for name in types if slice_of(name))
+    return _known_slices[1]
+
+
+def _slice(
+    record: SessionRecord, measured: Efficiency, environment: Environment, slices: Collection[str]
+) -> _Change:
+    """Suggest the smallest slice for what one GPU did: its share of the processors and the memory
+    must have been enough, and both must be known."""
+    had, kind = record.options.get("gpus"), record.options.get("gpu_type")
+    share, peak = measured.gpu_busy_share, measured.gpu_memory_peak
+    if not isinstance(had, int) or had < 1 or record.options.get("nodes", 1) != 1:
+        return None
+    if share is None or not peak or share_of(kind):
+        return None
+    if (measured.time_used or 0) < _LONG_ENOUGH or (measured.gpu_measured_share or 0) < _MEASURED:
+        return None
+    in_use = share * had
+    if in_use <= 0.05 and environment.default.gpus == 0:  # then no GPU is suggested
+        return None
+    before, refused = slice_of(kind), refusals_of(environment)
+    fitting = []
+    for name in slices:
+        part = slice_of(name)
+        if part is None or name in refused or name not in (environment.gpu_types or (name,)):
+            continue
+        enough = peak * _GPU_MEMORY_MARGIN <= part.memory * _MIB_OF_A_GB
+        smaller = had > 1 or before is None or part < before
+        if enough and in_use <= part.sevenths / 7 and smaller:
+            fitting.append((part, name))
+    if not fitting:
+        return None
+    part, name = min(fitting)
+    what = f"{had} GPUs were" if had > 1 else "The GPU was"
+    sentence = (
+        f"{what} busy {in_use * 100 / had:.0f} % of the time{_source_words(measured.gpu_source)} "
+        f"and held at most {_words(peak)} (as reported by the session): a slice "
+        f"{name} with {part.memory} GB may be enough."
+    )
+    changes: dict[str, Any] = {"gpus": 1, "gpu_type": name}
+    if "partition" in record.again:
+        changes["partition"] = None  # the slice's own
+    return changes, sentence
 
 
 def _memory(record: SessionRecord, measured: Efficiency, environment: Environment) -> _Change:

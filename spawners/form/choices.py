@@ -143,6 +143,7 @@ def client_data(
         "gpus": {
             name: {
                 "per_node": gpu.per_node,
+                "each": gpu.each,
                 "free": gpu.free,
                 "total": gpu.total,
                 "free_on_one_node": gpu.free_on_one_node,

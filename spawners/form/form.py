@@ -22,6 +22,7 @@ from portal.launch.choices.field_choices import Choice, Facts, folded_fields
 from portal.launch.partitions import allowed_partitions, choose_partition
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
+from portal.models.cluster.gpu_share import part_words, share_of, type_title
 from portal.models.person import Person
 from portal.models.session.resources import Resources, time_text
 from portal.paths import data_path
@@ -90,7 +91,11 @@ class LaunchForm(LoggingConfigurable):
 
     def simulates(self, gpu_type: str = "") -> bool:
         """Return True if GPUs of this type (Slurm's name; "": any) are labelled as simulated."""
-        return self.simulated_gpus or bool(self.gpu_types.get(gpu_type, {}).get("simulated"))
+        share = share_of(gpu_type)
+        types = (gpu_type, share.gpu_type) if share else (gpu_type,)
+        return self.simulated_gpus or any(
+            bool(self.gpu_types.get(name, {}).get("simulated")) for name in types
+        )
 
     def load(self) -> None:
         """Compile the templates ahead, not while the first visitor waits."""
@@ -251,26 +256,31 @@ class LaunchForm(LoggingConfigurable):
     ) -> tuple[GpuTile, ...]:
         picked = last.get("gpu_type") if last.get("gpu_type") in supply.gpus else ""
         tiles = []
-        if len(supply.gpus) > 1:
+        whole = {name: gpu for name, gpu in supply.gpus.items() if not gpu.each}
+        if not picked and len(whole) == 1:
+            (picked,) = whole
+        if len(whole) > 1:
             tiles.append(
                 GpuTile(
                     type="",
                     title="Any type",
                     about="whichever is free first",
-                    free=sum(gpu.free for gpu in supply.gpus.values()),
-                    total=sum(gpu.total for gpu in supply.gpus.values()),
-                    asleep=_asleep(sum(gpu.asleep for gpu in supply.gpus.values()), resume_seconds),
-                    simulated=all(self.simulates(name) for name in supply.gpus),
+                    free=sum(gpu.free for gpu in whole.values()),
+                    total=sum(gpu.total for gpu in whole.values()),
+                    asleep=_asleep(sum(gpu.asleep for gpu in whole.values()), resume_seconds),
+                    simulated=all(self.simulates(name) for name in whole),
                     selected=not picked,
                 )
             )
-        for name, gpu in supply.gpus.items():
+        for name, gpu in {**whole, **supply.gpus}.items():
+            share = share_of(name)
+            behind = self.gpu_types.get(share.gpu_type, {}) if share else {}
             about = self.gpu_types.get(name, {})
-            facts = [about.get("memory"), about.get("interconnect")]
+            facts = [about.get("memory"), about.get("interconnect"), part_words(name, gpu.each)]
             tiles.append(
                 GpuTile(
                     type=name,
-                    title=about.get("title") or name,
+                    title=about.get("title") or type_title(name, behind.get("title", "")),
                     about=", ".join(str(fact) for fact in facts if fact),
                     free=gpu.free,
                     total=gpu.total,

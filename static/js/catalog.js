@@ -19,6 +19,7 @@ if (form) {
     search: byId("find-text"),
     filters: buttons,
     count: byId("find-count"),
+    all: byId("find-all"), // with the historical ones
     noun: "environment",
     go: "h3 a",
     onFound: ({ text, tags }) => keepInAddress({ text, tags: tags.join(",") }),

@@ -1,6 +1,6 @@
 // Filters cards by words and tags while the user types. Each card has data-search (the text to
 // search, in lower case) and data-tags (one per line). `first`: how many cards are shown without a
-// search; a card with a checked field is always shown. `go`: selector of the element in a card that Enter focuses.
+// search, without those with data-later; a card with a checked field is always shown. `go`: selector of the element in a card that Enter focuses.
 // Returns a function that filters again.
 function finder({ cards, search, filters, count, all, first = Infinity, noun, go, onFound = () => {} }) {
   const total = cards().length;
@@ -16,7 +16,7 @@ function finder({ cards, search, filters, count, all, first = Infinity, noun, go
       const has = card.dataset.tags.split("\n");
       return words.every((word) => card.dataset.search.includes(word)) && tags.every((tag) => has.includes(tag));
     });
-    const shown = new Set(asked || everything ? found : found.slice(0, first));
+    const shown = new Set(asked || everything ? found : found.filter((card) => card.dataset.later === undefined).slice(0, first));
     for (const card of cards()) card.hidden = !shown.has(card) && !card.querySelector(":checked");
     if (all) {
       all.hidden = asked || shown.size === found.length;
@@ -44,9 +44,10 @@ function finder({ cards, search, filters, count, all, first = Infinity, noun, go
     });
   }
   all?.addEventListener("click", () => {
+    const hidden = found.filter((card) => card.hidden);
     everything = true;
     look();
-    found[first]?.querySelector(go)?.focus();
+    hidden[0]?.querySelector(go)?.focus();
   });
   return look;
 }

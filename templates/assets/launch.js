@@ -67,6 +67,9 @@ function typesAllowed() {
   );
 }
 
+// Without shares of GPUs: nobody gets one who has not chosen it.
+const whole = (types) => types.filter((type) => !data.gpus[type].each);
+
 function fit() {
   const here = environment();
   for (const option of options("kind")) offer(option, here.kinds?.includes(option.value));
@@ -87,14 +90,14 @@ function fit() {
     if (bound.length) settle(name);
   }
   const allowed = typesAllowed();
-  const everything = allowed.length === Object.keys(data.gpus).length;
+  const everything = whole(Object.keys(data.gpus)).every((type) => allowed.includes(type));
   for (const option of options("gpu_type")) {
     // With "Any type", Slurm could choose a type that the environment cannot use.
     offer(option, option.value === "" ? everything : allowed.includes(option.value));
   }
   settle("gpu_type");
   const type = value("gpu_type");
-  const types = type ? [type] : allowed;
+  const types = type ? [type] : whole(allowed);
   const most = Math.min(
     Math.max(0, ...types.map((t) => data.gpus[t].per_node)),
     here.max_gpus ?? Infinity,
@@ -179,10 +182,10 @@ function dimmed() {
 function hint() {
   if (!gpus()) return "";
   const type = value("gpu_type");
-  const types = type ? [type] : typesAllowed();
+  const types = type ? [type] : whole(typesAllowed());
   const most = Math.max(0, ...types.map((t) => data.gpus[t].free_on_one_node));
   if (most >= gpus()) return "";
-  const what = type ? `${type} GPU` : "GPU";
+  const what = type ? `${type}${data.gpus[type].each ? "" : " GPU"}` : "GPU";
   return most
     ? `No node has ${plural(gpus(), what)} free now (maximum: ${most}): the session will wait in the queue.`
     : `No ${what} is free now: the session will wait in the queue.`;

@@ -216,13 +216,14 @@ def _user_of(environment: Environment) -> str:
 
 def gpu_types_of(snapshot: ClusterSnapshot) -> list[str]:
     """Return the GPU types of the cluster, sorted."""
-    return sorted({pool.type for node in snapshot.nodes.values() for pool in node.gpus})
+    nodes = snapshot.nodes.values()
+    return sorted({pool.type for node in nodes for pool in (*node.gpus, *node.shares)})
 
 
 def usable_nodes(snapshot: ClusterSnapshot, gpu_type: str) -> bool:
     """Return True if a job could run on such a GPU now or soon."""
     return any(
-        node.usable and any(pool.type == gpu_type for pool in node.gpus)
+        node.usable and node.pools_of(gpu_type)
         for node in snapshot.nodes.values()
     )
 

@@ -17,6 +17,7 @@ from ..files import EnvironmentCatalog
 from .markdown import markdown_line
 from .software import Software
 
+HISTORICAL = "historical"  # the tag of environments that lists hide until they are asked for
 MANY = 6  # cards of the launch page, above which it has a search (launch_form.html, launch.js)
 _TAGS = 14  # the most that are offered as filters
 KINDS = {
@@ -83,6 +84,7 @@ class Tile(Frozen):
     tested_at: float | None = None
     tested: str = ""
     deprecated: bool = False
+    historical: bool = False
     note: str = ""
     private: bool = False
     preview: bool = False
@@ -116,6 +118,7 @@ def tile_of(
         tested_at=tested_at,
         tested=f"tested {day(tested_at)}" if tested_at else "last test failed" * failed,
         deprecated=deprecated,
+        historical=HISTORICAL in tags,
         note=environment.message if deprecated else "",
         private=environment.private,
         preview=preview,

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...models.catalog.environment import Environment, refusals_of
 from ...models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
+from ...models.cluster.gpu_share import UNITS, share_of
 from ...models.session.resources import Resources
 from ...models.words import count, duration
 from ..fields import Objection
@@ -29,7 +30,8 @@ def environment_limits(resources: Resources, environment: Environment) -> list[O
     """Return why the environment does not allow the session, over all of its nodes."""
     reasons: list[Objection] = []
     title, nodes = environment.title, resources.nodes
-    if environment.max_gpus is not None and resources.gpus * nodes > environment.max_gpus:
+    gpus = min(1, resources.gpus) if share_of(resources.gpu_type) else resources.gpus
+    if environment.max_gpus is not None and gpus * nodes > environment.max_gpus:
         reasons.append(Objection(f"'{title}' allows at most {environment.max_gpus} GPUs.", "gpus"))
     refused = refusals_of(environment).get(resources.gpu_type or "")
     if refused:
@@ -139,7 +141,9 @@ def first_limit(
 def asked_tres(resources: Resources) -> dict[str, int]:
     """Return what is asked for on each node, by Slurm's TRES names; memory in MiB."""
     asked = {"cpu": resources.cpus or 0, "gres/gpu": resources.gpus}
-    if resources.gpu_type:
+    if share := share_of(resources.gpu_type):
+        asked = {"cpu": asked["cpu"], f"gres/{share.gres}": resources.gpus * UNITS[share.gres]}
+    elif resources.gpu_type:
         asked[f"gres/gpu:{resources.gpu_type}"] = resources.gpus
     if resources.memory:
         asked["mem"] = resources.memory
@@ -155,13 +159,14 @@ def tres_words(name: str, amount: int) -> str:
     if name == "mem":
         whole, rest = divmod(amount, 1024)
         return f"{amount}M of memory" if rest else f"{whole}G of memory"
-    noun = {"cpu": "CPU", "gres/gpu": "GPU"}.get(name) or f"{name.partition(':')[2]} GPU"
+    nouns = {"cpu": "CPU", "gres/gpu": "GPU", "gres/shard": "shard", "gres/mps": "MPS unit"}
+    noun = nouns.get(name) or f"{name.partition(':')[2]} GPU"
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
 def has_gpus(node: Node, gpu_type: str | None = None) -> bool:
     """Return True if a node has GPUs (of ``gpu_type``, if one is named)."""
-    return any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
+    return any(pool.count for pool in node.pools_of(gpu_type))
 
 
 def suits(resources: Resources, node: Node) -> bool:
@@ -238,8 +243,11 @@ def partition_limits(
     if resources.gpus:
         fitting = tuple(kind for kind in kinds if has_gpus(kind.node, resources.gpu_type))
         noun = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
+        if share_of(resources.gpu_type):
+            noun = f"{resources.gpu_type} shares"
         if not fitting:
-            have = sorted({pool.type for kind in kinds for pool in kind.node.gpus if pool.count})
+            pools = (pool for kind in kinds for pool in (*kind.node.gpus, *kind.node.shares))
+            have = sorted({pool.type for pool in pools if pool.count})
             offer = f"It has: {', '.join(have)}." if have else ""
             lacking = Objection(f"{where} has no {noun}. {offer}".strip(), "gpus")
             return [*reasons, lacking]
@@ -293,9 +301,10 @@ def _cpus_of(node: Node, partition: Partition) -> int:
 
 
 def _most_gpus(resources: Resources, node: Node) -> int:
-    """Return the most GPUs of one type, of the type that is asked for if one is."""
-    counts = (pool.count for pool in node.gpus if resources.gpu_type in (None, pool.type))
-    return max(counts, default=0)
+    """Return the most GPUs of one type, of the type that is asked for if one is; a job's shares
+    are of one GPU (slurm.conf(5), MULTIPLE_SHARING_GRES_PJ)."""
+    pools = node.pools_of(resources.gpu_type)
+    return max((pool.each or pool.count for pool in pools), default=0)
 
 
 def holds(resources: Resources, node: Node) -> bool:

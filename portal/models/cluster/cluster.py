@@ -109,13 +109,17 @@ _ENDED = frozenset(
 
 
 class GpuPool(Frozen):
-    """GPUs of one type on one node. ``type`` is "gpu" if Slurm names none."""
+    """GPUs of one type on one node, or shares of them. ``type`` is "gpu" if Slurm names none, and
+    "shard.t4" for shares (gpu_share.py)."""
 
     type: str
     count: int
     used: int = 0
     used_indexes: tuple[int, ...] | None = None  # None: Slurm did not say which
     shared_indexes: tuple[int, ...] = ()  # those of them of which jobs have shares (shard, MPS)
+    each: int = 0  # shares of one GPU, the most that one job gets; 0: whole GPUs
+    # GPUs whose used shares Slurm does not count (22.05); all of them are in ``used``.
+    uncounted: int = 0
 
 
 class Node(Frozen):
@@ -130,10 +134,17 @@ class Node(Frozen):
     memory: int = 0
     memory_allocated: int = 0
     gpus: tuple[GpuPool, ...] = ()
+    shares: tuple[GpuPool, ...] = ()  # of these GPUs, as GRES of their own
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     reason: str = ""
     reason_at: float | None = None  # Unix seconds
+
+    def pools_of(self, gpu_type: str | None) -> tuple[GpuPool, ...]:
+        """Return the GPUs, or the shares, of a type; None: all whole GPUs."""
+        if gpu_type is None:
+            return self.gpus
+        return tuple(pool for pool in (*self.gpus, *self.shares) if pool.type == gpu_type)
 
     @property
     def usable(self) -> bool:
@@ -276,6 +287,7 @@ class Job(Frozen):
     gpus: int = 0
     gpu_type: str = ""
     gpu_indexes: dict[str, tuple[int, ...]] = {}  # node name -> GPU indexes on it
+    shares: dict[str, int] = {}  # GRES ("shard") -> Slurm's units, if Slurm accounts for it
     priority: int | None = None
     submit_time: float | None = None
     start_time: float | None = None  # for a pending job: Slurm's expected start

@@ -8,7 +8,7 @@ from .accounting import (
     sacct_jobs,
     sacct_tasks,
 )
-from .gres import gpus, pools, tres, tres_gpus
+from .gres import gpus, pools, shares, tres, tres_gpus
 from .jobs import gpu_indexes, job_format, jobs, jobs_by_record, new_separator
 from .qos import QOS_FIELDS, qos
 from .scontrol import nodes, nodes_by_record, partitions, reservations
@@ -33,6 +33,7 @@ __all__ = [
     "nodes_by_record",
     "partitions",
     "pools",
+    "shares",
     "qos",
     "reservations",
     "sacct_job",

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...models.cluster.cluster import GpuPool
+from ...models.cluster.gpu_share import SHARED, UNITS, Share
 
 _ENTRY = re.compile(r"([^,()=]+(?:\(null\)[^,()=]*)?)(?:\(([^)]*)\))?(?:=([^,()]+))?(?:,|$)")
 # Shares of each GPU in use, and all; "-" if a job has the GPU as a whole (Slurm 26.05).
 _SHARES = re.compile(r"(\d+|-)/\d+(,(\d+|-)/\d+)*")
-_SHARED = ("shard", "mps")  # GRES that are shares of GPUs, slurm's gres.html
 _COUNT = re.compile(r"(\d+)([KMGT]?)$")
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 UNNAMED = "gpu"  # the type of GPUs where Slurm names none
@@ -84,6 +84,14 @@ def tres_gpus(text: str) -> tuple[int, str]:
     return total, ""
 
 
+@lru_cache(maxsize=8192)
+def tres_shares(text: str) -> dict[str, int]:
+    """Return the shares in a TRES string: {"shard": 2}. It has them only if Slurm accounts for
+    them (AccountingStorageTRES)."""
+    named = tres(text)
+    return {name: amount(named[f"gres/{name}"]) for name in SHARED if f"gres/{name}" in named}
+
+
 def pools(gres: str, used: str) -> tuple[GpuPool, ...]:
     """Return the GPU pools of a node from its ``Gres=`` and ``GresUsed=``. A GPU of which shares
     are in use is in use: nobody else gets it whole.
@@ -109,12 +117,48 @@ def pools(gres: str, used: str) -> tuple[GpuPool, ...]:
                 used_indexes=use.indexes if use else None,
             )
         )
-    for name in _SHARED:
+    for name in SHARED:
         there = {part.type: part.number for part in gpus(gres, name)}
         for part in gpus(used, name):
             if part.number:
                 node_pools = _with_shares(node_pools, part, there.get(part.type, 0))
     return tuple(node_pools)
+
+
+def shares(gres: str, used: str) -> tuple[GpuPool, ...]:
+    """Return the pools of shares of a node's GPUs from its ``Gres=`` and ``GresUsed=``.
+
+    A GPU that a job has as a whole has no free shares.
+    """
+    made = []
+    for name in SHARED:
+        using = {part.type: part for part in gpus(used, name)}
+        uncounted = bool(re.search(rf"(?:^|,){name}:[^,()]*\(IDX:\d", used))
+        for part in gpus(gres, name):
+            typed = part.type != UNNAMED
+            number = _number(gres, part.type if typed else "")
+            each = part.number // number // UNITS[name] if number else 0
+            if not each:
+                continue
+            use = using.get(part.type)
+            whole = _number(used, part.type if typed else "")
+            held = use.number if use else 0
+            taken = held * each if uncounted else -(-held // UNITS[name])
+            made.append(
+                GpuPool.trusted(
+                    type=Share(name, part.type if typed else "").name,
+                    count=number * each,
+                    used=min(number * each, whole * each + taken),
+                    each=each,
+                    uncounted=held if uncounted else 0,
+                )
+            )
+    return tuple(made)
+
+
+def _number(text: str, gpu_type: str) -> int:
+    """Return the number of GPUs of a type ("": any) in a GRES string."""
+    return sum(pool.number for pool in gpus(text) if gpu_type in ("", pool.type))
 
 
 def _with_shares(node_pools: list[GpuPool], part: Gpus, there: int) -> list[GpuPool]:

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping
 
 from ...models.cluster.cluster import Job
-from .gres import gpus, tres, tres_gpus
+from .gres import gpus, tres, tres_gpus, tres_shares
 from .values import (
     exit_status,
     hosts,
@@ -127,6 +127,7 @@ def _job(fields: list[str]) -> Job:
         gpus=count,
         gpu_type=kind,
         gpu_indexes=_NO_INDEXES,
+        shares=tres_shares(allocated),
         priority=number(priority),
         submit_time=timestamp(submit),
         start_time=timestamp(start),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from ...models.cluster.cluster import Node, Partition, Reservation
-from .gres import pools, tres, tres_gpus
+from .gres import pools, shares, tres, tres_gpus
 from .values import (
     hosts,
     is_none,
@@ -62,6 +62,7 @@ def _node(field: dict[str, str]) -> Node:
         memory=_node_memory(field),
         memory_allocated=mebibytes(field.get("AllocMem", "")) or 0,
         gpus=pools(field.get("Gres", ""), field.get("GresUsed", "")),
+        shares=shares(field.get("Gres", ""), field.get("GresUsed", "")),
         partitions=names(field.get("Partitions", "")),
         features=names(field.get("ActiveFeatures") or field.get("AvailableFeatures", "")),
         reason=text_of(_WRITTEN_BY.sub("", reason)),

@@ -41,6 +41,7 @@ from .gpu_holders import GpuHolders
 from .partitions import HOST, read_partitions
 from .query_cache import QueryCache
 from .queue import Queue
+from .shares import with_counted_shares
 
 T = TypeVar("T")
 
@@ -351,7 +352,7 @@ class Cluster(LoggingConfigurable):
                     taken_at=self._jobs.taken_at,
                     asked_at=self._jobs.asked_at,
                     jobs=self._jobs.value,
-                    nodes=self._nodes.value,
+                    nodes=with_counted_shares(self._nodes.value or {}, self._jobs.value or {}),
                     partitions=self._partitions.value,
                     reservations=self._reservations.value,
                     error=error,

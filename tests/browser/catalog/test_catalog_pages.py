@@ -290,6 +290,46 @@ def test_search_tags_and_keyboard(visit: Callable[..., None], page: Any) -> None
     )
 
 
+def test_historical_environments_do_not_crowd_the_catalog(
+    visit: Callable[..., None], page: Any, service: Service
+) -> None:
+    old = {
+        "name": "theano",
+        "title": "Theano",
+        "kind": "venv",
+        "path": "/opt/theano",
+        "tags": ["historical", "theano"],
+        "order": 0,
+    }
+    file = service.environments / "theano.yaml"
+    file.write_text(json.dumps(old))
+    try:
+        visit("catalog", "barbara")
+        tile = page.locator(".tile[data-name=theano]")
+
+        def listed() -> bool:
+            page.reload()
+            return bool(tile.count())
+
+        wait_until("the new file is read", listed)
+        assert titles(page) == ["Plain Python", "TensorFlow 1", "PyTorch 2.9"]
+        page.get_by_role("button", name="Show all 4 environments").click()
+        assert titles(page)[0] == "Theano"
+        expect(tile.get_by_role("link", name="Theano", exact=True)).to_be_focused()
+        expect(page.locator("#find-all")).to_be_hidden()
+        check(page, "catalog-historical")
+        page.reload()
+        expect(tile).to_be_hidden()
+        page.get_by_label("Search environments").fill("theano")
+        assert titles(page) == ["Theano"]  # a search looks through all
+        page.get_by_role("button", name="Favourite: Theano").click()
+        expect(page.locator("#board-status")).to_have_text("Theano is added to your favourites.")
+        visit("catalog", "barbara")
+        assert titles(page)[0] == "Theano"
+    finally:
+        file.unlink()
+
+
 def test_favourites_come_first(visit: Callable[..., None], page: Any, service: Service) -> None:
     visit("catalog", "barbara")
     assert titles(page)[-1] == "PyTorch 2.9"

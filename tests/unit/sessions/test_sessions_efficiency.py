@@ -8,10 +8,11 @@ import pytest
 from session_records import recorded
 
 from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage, SessionReports
 from portal.sessions.efficiency import Efficiency, Source, efficiency_of
-from portal.sessions.right_size import Suggestion, suggestion_for
+from portal.sessions.right_size import Suggestion, slices_of, suggestion_for
 
 T = 1_795_262_400.0
 HOUR = 3600.0
@@ -116,6 +117,8 @@ class TestSuggestions:
         peak: int | None = None,
         source: Source = Source.TELEMETRY,
         hours: float = 20,
+        gpu_memory: int | None = None,
+        slices: tuple[str, ...] = (),
     ) -> Suggestion | None:
         """For a session of 20 of its 24 hours, with 4 GPUs and 64 GB, unless told otherwise."""
         kept = a_record(ended_at=T + 10 + hours * HOUR, peak_memory=peak, **(record or {}))
@@ -124,9 +127,9 @@ class TestSuggestions:
             update = {
                 "gpu_busy_share": share, "gpu_measured_share": measured, "gpu_source": source,
             }  # fmt: skip
-            found = found.model_copy(update=update)
+            found = found.model_copy(update=update | {"gpu_memory_peak": gpu_memory})
         known = Environment.model_validate({**self.ENVIRONMENT.model_dump(), **(environment or {})})
-        return suggestion_for(kept, found, known, longest)
+        return suggestion_for(kept, found, known, longest, slices)
 
     @pytest.mark.parametrize(
         ("gpus", "share", "enough"),
@@ -152,6 +155,64 @@ class TestSuggestions:
             assert "On average" in found.words[0]
         elif found:
             assert "gpu_type" not in found.options  # the type of no GPU at all
+
+    SLICES = ("a100_1g.10gb", "a100_3g.40gb", "a100_7g.80gb")
+
+    @pytest.mark.parametrize(
+        ("gpus", "gpu_type", "share", "memory", "slice_type"),
+        [
+            (1, "a100", 0.1, 4000, "a100_1g.10gb"),
+            (1, "a100", 0.14, 7900, "a100_1g.10gb"),
+            (1, "a100", 0.1, 7960, "a100_3g.40gb"),  # 1.2 times the peak is more than 10 GB
+            (1, "a100", 0.2, 4000, "a100_3g.40gb"),  # more than a seventh of the time
+            (4, "a100", 0.03, 4000, "a100_1g.10gb"),  # of four, an eighth of one was used
+            (1, "a100", 0.9, 4000, "a100_7g.80gb"),
+            (1, "a100_3g.40gb", 0.1, 4000, "a100_1g.10gb"),
+            (1, "a100_1g.10gb", 0.1, 4000, None),  # has it already
+            (1, "a100", 0.1, None, None),  # its memory is not known
+            (1, "shard.a100", 0.1, 4000, None),  # what others did on that GPU is in it
+            (1, "a100", 0.1, 90_000, None),
+        ],
+    )
+    def test_a_slice_would_have_been_enough(
+        self, gpus: int, gpu_type: str, share: float, memory: int | None, slice_type: str | None
+    ) -> None:
+        found = self.suggest(
+            record={"options": {"gpus": gpus, "gpu_type": gpu_type}},
+            share=share,
+            gpu_memory=memory,
+            slices=self.SLICES,
+        )
+        if slice_type is None:
+            assert found is None or found.changes.get("gpu_type") is None
+            return
+        assert found is not None
+        assert found.changes == {"gpus": 1, "gpu_type": slice_type, "partition": None}
+        assert found.options["gpu_type"] == slice_type and "partition" not in found.options
+        assert f"a slice {slice_type} with " in found.words[0]
+
+    def test_a_slice_is_one_that_the_environment_runs_on(self) -> None:
+        ask = {"record": {"options": {"gpus": 1}}, "share": 0.1, "gpu_memory": 4000}
+        assert self.suggest(**ask) is None
+        narrow = {"gpu_types": ("v100", "a100_3g.40gb")}
+        found = self.suggest(**ask, slices=self.SLICES, environment=narrow)
+        assert found is not None and found.changes["gpu_type"] == "a100_3g.40gb"
+        assert self.suggest(**ask, slices=self.SLICES, environment={"gpu_types": ("v100",)}) is None
+        assert self.suggest(**ask, slices=self.SLICES, measured=0.4) is None
+        assert found.words == (
+            "The GPU was busy 10 % of the time and held at most 3.9 GB (as reported by the "
+            "session): a slice a100_3g.40gb with 40 GB may be enough.",
+        )
+
+    def test_the_slices_of_nodes_that_take_jobs(self) -> None:
+        def node(name: str, gpu_type: str, state: str = "IDLE") -> Node:
+            pools = (GpuPool(type=gpu_type, count=7),)
+            return Node(name=name, address="", state=state, gpus=pools)
+
+        nodes = [node("a", "1g.5gb"), node("b", "a100"), node("c", "2g.10gb", "DOWN")]
+        snapshot = ClusterSnapshot(taken_at=T, nodes={one.name: one for one in nodes})
+        assert slices_of(snapshot) == {"1g.5gb"}
+        assert slices_of(None) == slices_of(ClusterSnapshot(taken_at=T)) == frozenset()
 
     def test_the_words(self) -> None:
         found = self.suggest(share=0.225)

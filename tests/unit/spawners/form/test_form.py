@@ -18,6 +18,7 @@ from portal.models.catalog.environment import Environment, OfferedEnvironment
 from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
+    GpuPool,
     JobState,
     Partition,
     Qos,
@@ -181,6 +182,41 @@ class TestView:
         shown = view(environments=several, preferences=preferences, last=last)
         assert [c.name for c in shown.cards if c.selected] == ["a"]
 
+    def test_parts_of_gpus_are_types_beside_the_whole_ones(self):
+        shards = GpuPool(type="shard.t4", count=8, used=5, each=4)
+        held = GpuPool(type="t4", count=2, used=2, used_indexes=(0, 1), shared_indexes=(0, 1))
+        nodes = {"gpu01": gpu_node("gpu01").altered(gpus=(held,), shares=(shards,))}
+        slices = gpu_node("gpu02", "a100_1g.10gb", 7, used=2)
+        gpu = Partition(name="gpu", default=True, nodes=("gpu01", "gpu02"))
+        form = LaunchForm(gpu_types={"t4": {"title": "T4", "memory": "16 GB", "simulated": True}})
+
+        def shown(*more, **last):
+            there = nodes | {node.name: node for node in more}
+            return view(snapshot(nodes=there, partitions={"gpu": gpu}), form=form, last=last)
+
+        one = shown()
+        tiles = [(tile.type, tile.title, tile.about, tile.free, tile.total) for tile in one.gpu_tiles]
+        assert tiles == [
+            ("t4", "T4", "16 GB", 0, 2),
+            ("shard.t4", "shard of T4", "1/4 of a GPU, shared with other jobs", 3, 8),
+        ]
+        assert [tile.type for tile in one.gpu_tiles if tile.selected] == ["t4"]
+        assert [tile.simulated for tile in one.gpu_tiles] == [True, True]
+        assert one.gpu_most == 4  # as many shards as one GPU has
+        assert [tile.selected for tile in shown(gpus=2, gpu_type="shard.t4").gpu_tiles] == [
+            False,
+            True,
+        ]
+        two = shown(slices).gpu_tiles
+        assert [(tile.type, tile.free, tile.total) for tile in two] == [
+            ("", 5, 9),  # "any" is a whole GPU or a slice, never a share
+            ("a100_1g.10gb", 5, 7),
+            ("t4", 0, 2),
+            ("shard.t4", 3, 8),
+        ]
+        assert two[1].about == "MIG slice, 1/7 of a GPU, 10 GB"
+        assert shown().client["gpus"]["shard.t4"]["each"] == 4
+
     def test_few_environments_are_not_searched(self):
         few = [environment(f"e{n}", tags=("x", f"t{n % 3}")) for n in range(6)]
         shown = view(environments=few)
@@ -189,6 +225,17 @@ class TestView:
         shown = view(environments=[*few, environment("e6", tags=("t1",))])
         assert shown.tags == ("t0", "t1", "t2", "x")
         assert 'id="launch-search"' in LaunchForm().render(shown)
+
+    def test_historical_environments_come_after_a_click_unless_they_are_yours(self):
+        old = [environment(f"old{n}", tags=("historical",), order=900) for n in range(3)]
+        shown = view(
+            environments=[*(environment(f"e{n}") for n in range(5)), *old],
+            preferences=Preferences(frozenset({"old1"}), {"old2": 1.7e9}),
+        )
+        html = LaunchForm().render(shown)
+        assert [card.name for card in shown.cards if card.historical] == ["old1", "old2", "old0"]
+        assert html.count("data-later") == 1
+        assert "data-later" in html.partition('value="old0"')[0].rpartition('"portal-card"')[2]
 
     def test_a_card_tells_what_to_know_before(self):
         old = environment(
