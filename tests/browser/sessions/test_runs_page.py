@@ -268,10 +268,8 @@ def test_axes_are_brushed_and_lines_pointed_at(demo: Any, page: Any) -> None:
     axis = view.locator(".parallel-brush .overlay").first
     axis.scroll_into_view_if_needed()
     box = axis.bounding_box()
-    middle, [top, half, end] = (
-        box["x"] + box["width"] / 2,
-        [box["y"] + box["height"] * share for share in (0.1, 0.6, 0.9)],
-    )
+    middle = box["x"] + box["width"] / 2
+    top, half, end = (box["y"] + box["height"] * share for share in (0.1, 0.6, 0.9))
     page.mouse.move(middle, top)
     page.mouse.down()
     page.mouse.move(middle, half, steps=5)
