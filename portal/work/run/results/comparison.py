@@ -70,7 +70,9 @@ def compared(
     return RunComparison(
         runs=tuple(runs),
         searches=tuple(
-            search and ComparedSearch(metric=search.metric, direction=search.direction)
+            None
+            if search is None
+            else ComparedSearch(metric=search.metric, direction=search.direction)
             for search in searches
         ),
         facts=tuple(_facts(runs)),

@@ -12,8 +12,8 @@ from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.searches import RunSearchTable
 
 MOST_VALUES = 40  # of a curve
-# By their usual names, as static/js/run has them: metrics that count, those that are none, and
-# those of which more is better.
+# By their usual names, as static/js/run/goals.js has them: metrics that count, those that are
+# none, and those of which more is better.
 _FIRST = re.compile(r"loss|acc", re.IGNORECASE)
 _COUNTERS = frozenset({"step", "epoch"})
 _HIGHER = re.compile(
