@@ -25,10 +25,11 @@ _WAITS = {Outlook.UNKNOWN: "wait unknown", Outlook.REFUSED: "not for your accoun
 
 
 class HomeGpus(NamedTuple):
-    """Type of GPUs: how many of ``total`` are ``free``, when one would be had (``wait``, with its
-    ``outlook``), and the address of the launch page for it."""
+    """Type of GPUs, with its ``title``: how many of ``total`` are ``free``, when one would be had
+    (``wait``, with its ``outlook``), and the address of the launch page for it."""
 
     type: str
+    title: str
     free: int
     total: int
     wait: str
@@ -83,6 +84,7 @@ class FreeGpus:
         estimate = services.estimates.known(wanted, person.name, snapshot, associations)
         return HomeGpus(
             type=name,
+            title=services.gpu_titles.get(name, name),
             free=free,
             total=total,
             wait=_WAITS.get(estimate.outlook) or starts(estimate, estimate.made_at),

@@ -17,6 +17,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal.catalog.offers.preferences import NO_PREFERENCES, Preferences, ordered
 from portal.catalog.offers.tile import Tile, common_tags, tile_of
+from portal.gpus.titles import gpu_titles
 from portal.launch.availability import Availability, availability
 from portal.launch.choices.field_choices import Choice, Facts, folded_fields
 from portal.launch.partitions import allowed_partitions, choose_partition
@@ -88,6 +89,10 @@ class LaunchForm(LoggingConfigurable):
             loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
 
+    def title_of(self, gpu_type: str) -> str:
+        """Return the name of a GPU type (Slurm's name) for people."""
+        return gpu_titles(self.gpu_types).get(gpu_type, gpu_type)
+
     def simulates(self, gpu_type: str = "") -> bool:
         """Return True if GPUs of this type (Slurm's name; "": any) are labelled as simulated."""
         return self.simulated_gpus or bool(self.gpu_types.get(gpu_type, {}).get("simulated"))
@@ -131,9 +136,9 @@ class LaunchForm(LoggingConfigurable):
                 )
             elif area.free_bytes is not None and area.free_bytes < self.minimum_free * 1024**2:
                 problems.append(
-                    f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, "
-                    "too little for a session to start. Delete files that you do not need, or "
-                    f"ask {self.contact} for space."
+                    f"{area.title} ({area.shown or area.path}) has only "
+                    f"{words.size(area.free_bytes)} free, too little for a session to start. "
+                    f"Delete files that you do not need, or ask {self.contact} for space."
                 )
         return problems
 
@@ -225,7 +230,7 @@ class LaunchForm(LoggingConfigurable):
             problems=tuple(problems),
             contact=self.contact,
             client=choices.client_data(
-                environments, supply, defaults, simulated, owner=person.name
+                environments, supply, defaults, simulated, person.name, gpu_titles(self.gpu_types)
             ),
         )
 
@@ -270,7 +275,7 @@ class LaunchForm(LoggingConfigurable):
             tiles.append(
                 GpuTile(
                     type=name,
-                    title=about.get("title") or name,
+                    title=self.title_of(name),
                     about=", ".join(str(fact) for fact in facts if fact),
                     free=gpu.free,
                     total=gpu.total,
