@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from traitlets.config import Configurable
@@ -49,7 +50,8 @@ class Services:
     """Parts of the service. ``prefix`` is "/services/portal/" with both slashes; ``subdomains``:
     each person's servers have a host of their own; ``hub_host``: the Hub's, as
     "https://gpu.example.org", if the Hub tells it; ``default_resources``: of a session for which
-    neither the person nor the environment sets any; ``settings``: of features;
+    neither the person nor the environment sets any; ``gpu_titles``: the site's names of types of
+    GPUs; ``settings``: of features;
     ``parent`` has the configuration of the parts that are made here."""
 
     def __init__(
@@ -68,6 +70,7 @@ class Services:
         settings: SiteSettings | None = None,
         estimates: StartEstimates | None = None,
         default_resources: Resources | None = None,
+        gpu_titles: Mapping[str, str] = MappingProxyType({}),
         notices: Notices | None = None,
         allowance: AuditRateLimit | None = None,
         subdomains: bool = False,
@@ -83,6 +86,7 @@ class Services:
         self.settings, self.extending = settings or SiteSettings(), extending or Extending()
         self.estimates = estimates or StartEstimates()
         self.default_resources = default_resources or Resources()
+        self.gpu_titles = gpu_titles
         self.notices, self.directory = notices or Notices(), directory or LdapDirectory()
         self.subdomains = subdomains
         self.audit_log = AuditLog(store, log, allowance or AuditRateLimit())

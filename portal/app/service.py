@@ -31,6 +31,7 @@ from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
 from portal.features import FEATURES, Works, add_works
 from portal.fixed_settings import drop_fixed
+from portal.gpus.titles import gpu_titles
 from portal.handlers.pages.rendering import Pages, site_variables
 from portal.hubapi import HubApi
 from portal.images.registry.credentials import Secrets
@@ -233,6 +234,7 @@ class PortalService(Application):
             settings=SiteSettings(self.config),
             estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
             default_resources=self._default_resources(),
+            gpu_titles=gpu_titles(self.config.LaunchForm.get("gpu_types")),
             notices=Notices(parent=self, store=store, directory=directory),
             directory=directory,
             subdomains=bool(self.config.JupyterHub.get("subdomain_host", "")),

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from portal.dashboard import ClusterView
 from portal.errors import SlurmUnavailable
+from portal.gpus.titles import title_of
 from portal.launch.availability import Availability, availability
 from portal.launch.estimate_words import starts
 from portal.launch.partitions import Associations, allowed_partitions, choose_partition
@@ -25,10 +26,11 @@ _WAITS = {Outlook.UNKNOWN: "wait unknown", Outlook.REFUSED: "not for your accoun
 
 
 class HomeGpus(NamedTuple):
-    """Type of GPUs: how many of ``total`` are ``free``, when one would be had (``wait``, with its
-    ``outlook``), and the address of the launch page for it."""
+    """Type of GPUs, with its ``title``: how many of ``total`` are ``free``, when one would be had
+    (``wait``, with its ``outlook``), and the address of the launch page for it."""
 
     type: str
+    title: str
     free: int
     total: int
     wait: str
@@ -83,6 +85,7 @@ class FreeGpus:
         estimate = services.estimates.known(wanted, person.name, snapshot, associations)
         return HomeGpus(
             type=name,
+            title=title_of(name, services.gpu_titles),
             free=free,
             total=total,
             wait=_WAITS.get(estimate.outlook) or starts(estimate, estimate.made_at),

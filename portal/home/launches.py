@@ -57,7 +57,7 @@ class HomeLaunches:
                     name=known.name,
                     title=known.title,
                     icon=services.tiles.tile_for(known).icon,
-                    resources=resources_words(_options(recent, known.name)),
+                    resources=resources_words(_options(recent, known.name), services.gpu_titles),
                     form=f"{services.base}hub/spawn?{urlencode({'opt-environment': known.name})}",
                     favourite=known.name in liked,
                 )

@@ -127,7 +127,8 @@ class HomeSessions:
             known = services.dashboard.job_uses.use_of(record.job_id)
             use = [value for value in known.gpu if value is not None] if known else []
             now_ = _use_now(view, record.job_id) if view and use else None
-            shown.append(HomeSession(item, resources_words(record.options), left, use, now_))
+            resources = resources_words(record.options, services.gpu_titles)
+            shown.append(HomeSession(item, resources, left, use, now_))
         return shown
 
     def _first(self, person: Person) -> Environment | None:

@@ -95,7 +95,7 @@ def area_in_words(area: StorageArea) -> Area:
     percent = area.used_percent
     return Area(
         title=area.title,
-        path=area.path,
+        path=area.shown or area.path,
         text=text,
         used_percent=percent,
         warning=percent is None or percent >= 95,
@@ -108,6 +108,7 @@ def client_data(
     defaults: Resources | None,
     simulated: Collection[str] = (),
     owner: str = "",
+    titles: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     site = defaults.model_dump(exclude_unset=True, exclude_none=True) if defaults else {}
     return {
@@ -142,6 +143,7 @@ def client_data(
         "usual_kind": USUAL.name,
         "gpus": {
             name: {
+                "title": titles.get(name, name),
                 "per_node": gpu.per_node,
                 "each": gpu.each,
                 "free": gpu.free,

@@ -17,12 +17,13 @@ from traitlets.config import LoggingConfigurable
 
 from portal.catalog.offers.preferences import NO_PREFERENCES, Preferences, ordered
 from portal.catalog.offers.tile import Tile, common_tags, tile_of
+from portal.gpus.titles import gpu_titles, title_of
 from portal.launch.availability import Availability, availability
 from portal.launch.choices.field_choices import Choice, Facts, folded_fields
 from portal.launch.partitions import allowed_partitions, choose_partition
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
-from portal.models.cluster.gpu_share import part_words, share_of, type_title
+from portal.models.cluster.gpu_share import part_words, share_of
 from portal.models.person import Person
 from portal.models.session.resources import Resources, time_text
 from portal.paths import data_path
@@ -89,6 +90,10 @@ class LaunchForm(LoggingConfigurable):
             loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
 
+    def title_of(self, gpu_type: str) -> str:
+        """Return the name of a GPU type (Slurm's name) for people."""
+        return title_of(gpu_type, gpu_titles(self.gpu_types))
+
     def simulates(self, gpu_type: str = "") -> bool:
         """Return True if GPUs of this type (Slurm's name; "": any) are labelled as simulated."""
         share = share_of(gpu_type)
@@ -136,9 +141,9 @@ class LaunchForm(LoggingConfigurable):
                 )
             elif area.free_bytes is not None and area.free_bytes < self.minimum_free * 1024**2:
                 problems.append(
-                    f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, "
-                    "too little for a session to start. Delete files that you do not need, or "
-                    f"ask {self.contact} for space."
+                    f"{area.title} ({area.shown or area.path}) has only "
+                    f"{words.size(area.free_bytes)} free, too little for a session to start. "
+                    f"Delete files that you do not need, or ask {self.contact} for space."
                 )
         return problems
 
@@ -230,7 +235,7 @@ class LaunchForm(LoggingConfigurable):
             problems=tuple(problems),
             contact=self.contact,
             client=choices.client_data(
-                environments, supply, defaults, simulated, owner=person.name
+                environments, supply, defaults, simulated, person.name, gpu_titles(self.gpu_types)
             ),
         )
 
@@ -273,14 +278,12 @@ class LaunchForm(LoggingConfigurable):
                 )
             )
         for name, gpu in {**whole, **supply.gpus}.items():
-            share = share_of(name)
-            behind = self.gpu_types.get(share.gpu_type, {}) if share else {}
             about = self.gpu_types.get(name, {})
             facts = [about.get("memory"), about.get("interconnect"), part_words(name, gpu.each)]
             tiles.append(
                 GpuTile(
                     type=name,
-                    title=about.get("title") or type_title(name, behind.get("title", "")),
+                    title=self.title_of(name),
                     about=", ".join(str(fact) for fact in facts if fact),
                     free=gpu.free,
                     total=gpu.total,

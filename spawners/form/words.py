@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -49,22 +50,25 @@ def clock(moment: float, now: float | None = None) -> str:
     return words.clock(moment, time.time() if now is None else now)
 
 
-def gpus(number: int, gpu_type: str | None = None) -> str:
-    """Return a number of GPUs in words: "2 x v100", "2 GPUs", "no GPU"."""
+def gpus(number: int, title: str | None = None) -> str:
+    """Return a number of GPUs in words, with the title of their type: "2 x V100", "no GPU"."""
     if not number:
         return "no GPU"
-    return f"{number} \N{MULTIPLICATION SIGN} {gpu_type}" if gpu_type else count(number, "GPU")
+    return f"{number} \N{MULTIPLICATION SIGN} {title}" if title else count(number, "GPU")
 
 
-def resources(options: Mapping[str, Any] | None) -> str:
-    """Return the resources in ``user_options`` as a line: "2 x v100, 8 CPUs, 32 GB, 2 h".
+def resources(spawner: Any, options: Mapping[str, Any] | None) -> str:
+    """Return the resources in ``user_options`` as a line: "2 x V100, 8 CPUs, 32 GB, 2 h".
 
-    Never raises: what an old or foreign session stored is shown as far as it can be read.
+    ``spawner`` is any PortalSpawner, for the titles of GPU types. Never raises: what an old or
+    foreign session stored is shown as far as it can be read.
     """
     options = options or {}
     parts = []
-    number = options.get("gpus")
-    parts.append(gpus(number if isinstance(number, int) else 0, options.get("gpu_type")))
+    number, gpu_type = options.get("gpus"), str(options.get("gpu_type") or "")
+    with contextlib.suppress(AttributeError):  # another spawner class of the site
+        gpu_type = spawner.shared.form.title_of(gpu_type)
+    parts.append(gpus(number if isinstance(number, int) else 0, gpu_type))
     if isinstance(options.get("cpus"), int):
         parts.append(count(options["cpus"], "CPU"))
     if options.get("memory"):

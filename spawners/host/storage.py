@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class StorageArea:
     answers: bool = True  # False: the file system did not answer in time
     missing: bool = False  # the path does not exist
     required: bool = False  # a session cannot start without it (the home)
+    shown: str = ""  # the path as its owner writes it: "~/data"
 
     @property
     def used_percent(self) -> int | None:
@@ -84,7 +85,11 @@ class Storage(LoggingConfigurable):
             path = str(area["path"]).replace("{username}", username).replace("{home}", home)
             folders.append((str(area["title"]), path, bool(area.get("required", False))))
         areas = await asyncio.gather(*(self._ask(*folder) for folder in folders))
-        return [area for area in areas if area.required or not area.missing]
+        return [
+            replace(area, shown=_shown(area.path, home))
+            for area in areas
+            if area.required or not area.missing
+        ]
 
     async def _ask(self, title: str, path: str, required: bool) -> StorageArea:
         try:
@@ -94,3 +99,8 @@ class Storage(LoggingConfigurable):
         except StillRunning:
             self.log.warning("Storage: %s does not answer within %s s", path, self.timeout)
             return StorageArea(title, path, answers=False, required=required)
+
+
+def _shown(path: str, home: str) -> str:
+    rest = path.removeprefix(home.rstrip("/"))
+    return f"~{rest}" if rest != path and rest[:1] in ("", "/") else path

@@ -316,7 +316,7 @@ class SessionResize:
             spawner, successor = self._spawner, self.current
             if successor is None or not successor.live or not spawner.ready:
                 return
-            what = words.resources(successor.options)
+            what = words.resources(spawner, successor.options)
             sentence = f"Switched to job {successor.job_id}: {what}."
             old = Ending(code="moved", message=sentence, job_id=spawner.job_id)
             self._leaving.add_job(spawner.job_id)

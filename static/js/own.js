@@ -5,6 +5,7 @@ import { TestCards } from "./curate/tests.js";
 import { confirmed, perform } from "./dialog.js";
 import { button, byId, differs, el, fill, hidden, setText, showTrouble } from "./dom.js";
 import { sends, Wrong } from "./forms.js";
+import { shortPath } from "./paths.js";
 import { Poller } from "./poller.js";
 import { pill } from "./status.js";
 import { capital, count } from "./words.js";
@@ -37,7 +38,7 @@ class Entry {
     fill(
       this.head,
       el("h3", el("a", { href: `${facts.prefix}catalog/environments/${name}` }, title)),
-      el("p.portal-facts", pill(state, capital(STATES[state])), el("span.portal-path", path)),
+      el("p.portal-facts", pill(state, capital(STATES[state])), el("span.portal-path", shortPath(path, facts.user))),
       reason && state === "failed" ? el("p.why", reason) : null,
       el(
         "div.entry-actions",

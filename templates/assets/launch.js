@@ -137,6 +137,7 @@ function timeInWords() {
   return element instanceof HTMLSelectElement ? element.selectedOptions[0]?.textContent.trim() : "";
 }
 
+const titleOf = (type) => data.gpus[type]?.title ?? type;
 const simulated = (type) =>
   (type ? [type] : Object.keys(data.gpus)).every((name) => data.gpus[name]?.simulated);
 
@@ -145,7 +146,7 @@ function summary() {
   const parts = [];
   const type = value("gpu_type") || (options("gpu_type").length ? "" : Object.keys(data.gpus)[0]);
   if (gpus()) {
-    const what = type ? `${gpus()} × ${type}` : plural(gpus(), "GPU");
+    const what = type ? `${gpus()} × ${titleOf(type)}` : plural(gpus(), "GPU");
     parts.push(simulated(type) ? `${what} (simulated)` : what);
   }
   const cpus = Number.parseInt(value("cpus") || here.default.cpus || "0", 10);
@@ -167,8 +168,8 @@ function whyNot(type) {
   if (typesAllowed().includes(type)) return "";
   const here = environment();
   const offered = !here.gpu_types.length || here.gpu_types.includes(type);
-  if (!offered) return here.refusals?.[type] ?? `${here.title} does not run on ${type}.`;
-  return `The partition ${value("partition")} has no ${type}.`;
+  if (!offered) return here.refusals?.[type] ?? `${here.title} does not run on ${titleOf(type)}.`;
+  return `The partition ${value("partition")} has no ${titleOf(type)}.`;
 }
 
 // Why some of the GPU types are dimmed.
@@ -185,7 +186,7 @@ function hint() {
   const types = type ? [type] : whole(typesAllowed());
   const most = Math.max(0, ...types.map((t) => data.gpus[t].free_on_one_node));
   if (most >= gpus()) return "";
-  const what = type ? `${type}${data.gpus[type].each ? "" : " GPU"}` : "GPU";
+  const what = type ? `${titleOf(type)}${data.gpus[type].each ? "" : " GPU"}` : "GPU";
   return most
     ? `No node has ${plural(gpus(), what)} free now (maximum: ${most}): the session will wait in the queue.`
     : `No ${what} is free now: the session will wait in the queue.`;

@@ -87,7 +87,7 @@ GPU_TYPES = {
     "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
 }
 AREAS = [
-    StorageArea("Home", "/home/ada", 120 * GIB, 200 * GIB, required=True),
+    StorageArea("Home", "/home/ada", 120 * GIB, 200 * GIB, required=True, shown="~"),
     StorageArea("Scratch", "/scratch/ada", 1 * GIB, 4000 * GIB),
     StorageArea("Data", "/data", answers=False),
 ]

@@ -100,7 +100,7 @@ def test_launch_form_offers_what_fits_together(page, hub):
     assert page.get_by_role("radio", name="PyTorch").is_checked()
     summary = page.locator("#launch-summary")
     assert summary.inner_text() == (
-        f"JupyterLab in PyTorch 2.9 on 1 {TIMES} v100 (simulated), 8 CPUs, 32 GB for 2 h"
+        f"JupyterLab in PyTorch 2.9 on 1 {TIMES} V100 (simulated), 8 CPUs, 32 GB for 2 h"
     )
     # This environment runs on v100 only.
     assert page.get_by_role("radio", name="T4").is_disabled()
@@ -111,7 +111,7 @@ def test_launch_form_offers_what_fits_together(page, hub):
     assert page.locator("#launch-gpus-3").is_disabled()
     assert page.locator("#launch-gpus-2").is_checked()
     assert summary.inner_text().startswith(
-        f"JupyterLab in Scientific Python on 2 {TIMES} t4 (simulated)"
+        f"JupyterLab in Scientific Python on 2 {TIMES} T4 (simulated)"
     )
     page.get_by_role("radio", name="Ready at once").check()
     times = page.locator("#launch-time option:not([disabled])").all_inner_texts()
@@ -167,7 +167,7 @@ def test_a_link_prefills_the_form_and_starts_nothing(page, hub):
     send_form(page, "linked")
     page.wait_for_url("**/hub/spawn*")
     assert page.locator("#launch-summary").inner_text() == (
-        f"JupyterLab in Scientific Python on 2 {TIMES} t4 (simulated), 6 CPUs, 9 GB for 4 h"
+        f"JupyterLab in Scientific Python on 2 {TIMES} T4 (simulated), 6 CPUs, 9 GB for 4 h"
     )
     assert page.get_by_label("Partition").input_value() == "gpu"
 
@@ -197,7 +197,7 @@ def test_a_link_lists_what_does_not_fit(page, hub):
     page.reload()
     assert ignored.locator("li").all_inner_texts() == [
         "Environment “gone” does not exist, or you may not use it.",
-        "GPU type “t4”: PyTorch 2.9 does not run on t4.",
+        "GPU type “t4”: PyTorch 2.9 does not run on T4.",
     ]
     page.goto(f"{hub}spawn#environment=slow&gpus=1&gpu_type=t4")
     page.reload()
@@ -208,7 +208,7 @@ def test_gpu_types_that_do_not_fit_say_why(page, hub):
     log_in(page, hub, "types")
     why = page.locator("#launch-refusals")
     page.get_by_role("radio", name="PyTorch").check()
-    assert why.inner_text() == "PyTorch 2.9 does not run on t4."
+    assert why.inner_text() == "PyTorch 2.9 does not run on T4."
     page.locator("label[for=launch-gpus-0]").click()
     assert why.inner_text() == "Choose a number of GPUs first."
     page.get_by_role("radio", name="GCC 14").check()

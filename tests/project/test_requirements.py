@@ -41,6 +41,11 @@ OF_THE_ENVIRONMENT = {
     "tensorflow": "tensors of cells that use it",
     "torch": "tensors of programs and cells that use it",
 }
+# Executed as points of runs, which find the session's modules for their sources.
+SOURCES_OF_RUNS = "deploy/demo/showcase/"
+FOR_SOURCES = {
+    path.stem for path in (ROOT / "kernels/portal_session/runs/library").glob("portal_*.py")
+}
 NOT_IMPORTED = {
     "jupyterhub-idle-culler": "a program, which the Hub runs as a service",
     "psycopg": "imported by SQLAlchemy, for a database of PostgreSQL",
@@ -86,7 +91,12 @@ def foreign_imports(project: str) -> tuple[Import, ...]:
     found = [
         item for path in paths for item in imports_of(path.read_text(), str(path.relative_to(ROOT)))
     ]
-    return tuple(item for item in found if item.name not in own)
+    return tuple(
+        item
+        for item in found
+        if item.name not in own
+        and not (item.name in FOR_SOURCES and item.file.startswith(SOURCES_OF_RUNS))
+    )
 
 
 @cache

@@ -5,6 +5,7 @@ import { call, facts } from "../api.js";
 import { confirmed } from "../dialog.js";
 import { el } from "../dom.js";
 import { menu } from "../menu.js";
+import { shortPath } from "../paths.js";
 
 /** @type {((run: any, refresh: () => void) => (HTMLElement | null))[]} */
 export const actions = [];
@@ -28,7 +29,7 @@ export function actionBar(run, refresh) {
 async function remove(run) {
   const question = {
     title: `Delete “${run.name}”?`,
-    text: `The run, its points and its curves are deleted from the portal. Its files stay: ${run.folder}`,
+    text: `The run, its points and its curves are deleted from the portal. Its files stay: ${shortPath(run.folder, run.user)}`,
     action: "Delete run",
     danger: true,
   };

@@ -5,6 +5,7 @@ import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { followForm, sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
+import { shortPath } from "../paths.js";
 import { Poller } from "../poller.js";
 import { spaceOf } from "../space.js";
 import { actionBar } from "./actions.js";
@@ -159,8 +160,8 @@ function show(run) {
     head.facts,
     factList([
       run.notify.length && run.mine ? ["Mail", mailWords(run)] : null,
-      ["Source", run.source],
-      ["Folder", run.folder],
+      ["Source", shortPath(run.source, run.user)],
+      ["Folder", shortPath(run.folder, run.user)],
       ["Environment", run.version ? `${run.environment}, version ${run.version}` : run.environment],
       ...Object.keys(run.resources).sort().map((name) => [resourceWords(name), String(run.resources[name])]),
       spaceOf(run),

@@ -638,7 +638,7 @@ def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
     page.get_by_role("button", name="More actions for before").click()
     page.get_by_role("button", name="Delete run").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Its files stay: /home/ada/projects/runs/before")
+    expect(dialog).to_contain_text("Its files stay: ~/projects/runs/before")
     dialog.get_by_role("button", name="Delete run").click()
     page.wait_for_url(re.compile("/runs$"))
     expect(page.locator("#list")).to_contain_text("rates")

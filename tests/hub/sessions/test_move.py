@@ -176,7 +176,7 @@ def test_from_cpus_to_two_gpus_and_back(demo: Any, moving: Moving, person: Any) 
     assert (old.id, old.ending_code, old.stopped_by) == (session, "moved", "")
     assert (
         old.ending_message
-        == f"Switched to job {job_id}: 2 \N{MULTIPLICATION SIGN} v100, 1 CPU, 1 GB, 30 min."
+        == f"Switched to job {job_id}: 2 \N{MULTIPLICATION SIGN} V100, 1 CPU, 1 GB, 30 min."
     )
     new = of_job(database(demo), "ada", job_id)
     assert new.id != session

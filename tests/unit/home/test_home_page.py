@@ -215,12 +215,13 @@ async def test_the_gpus_of_a_session_are_shown_over_time_and_now(site: Site) -> 
 
 
 async def test_gpus_are_free_or_have_a_wait(site: Site) -> None:
+    site.parts.gpu_titles = {"v100": "Tesla V100"}
     await site.parts.dashboard.refreshed()
     html = await site.html()
     rows = dict(re.findall(r'data-type="(\w+)" data-outlook="(\w+)"', html))
     assert rows == {"v100": "unknown", "t4": "unknown"}  # a job waits for its turn
     parts = await site.see()
-    assert "v100 3 of 4 free" in parts["gpus"]
+    assert "Tesla V100 3 of 4 free" in parts["gpus"]
     assert "t4 0 of 4 free" in parts["gpus"]
     assert "/hub/spawn?opt-gpus=1&amp;opt-gpu_type=v100" in html
     site.parts.dashboard.cluster.told = told().model_copy(update={"jobs": {}})  # type: ignore[attr-defined]

@@ -117,6 +117,9 @@ async def test_a_full_disk_hides_no_visit(store: Store, monkeypatch: pytest.Monk
 
 def test_resources() -> None:
     options = {"gpus": 2, "gpu_type": "v100", "cpus": 1, "memory": "32G", "time": "2:30:00"}
-    assert resources_words(options) == "2 \N{MULTIPLICATION SIGN} v100, 1 CPU, 32G, 2 h 30 min"
-    assert resources_words({"gpus": 1, "time": "for ever"}) == "1 \N{MULTIPLICATION SIGN} GPU"
-    assert resources_words({}) == ""
+    assert (
+        resources_words(options, {"v100": "V100"})
+        == "2 \N{MULTIPLICATION SIGN} V100, 1 CPU, 32G, 2 h 30 min"
+    )
+    assert resources_words({"gpus": 1, "time": "for ever"}, {}) == "1 \N{MULTIPLICATION SIGN} GPU"
+    assert resources_words({}, {}) == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 from clusters import gpu_node, job, waiting
@@ -594,9 +595,15 @@ class TestWords:
 
     def test_resources_in_one_line(self):
         options = {"gpus": 2, "gpu_type": "v100", "cpus": 8, "memory": "32G", "time": "2:00:00"}
-        assert words.resources(options) == "2 \N{MULTIPLICATION SIGN} v100, 8 CPUs, 32 GB, 2 h"
-        assert words.resources({"gpus": "odd", "memory": 7, "time": None}) == "no GPU, 7"
-        assert words.resources(None) == "no GPU"
+        assert (
+            words.resources(None, options) == "2 \N{MULTIPLICATION SIGN} v100, 8 CPUs, 32 GB, 2 h"
+        )
+        form = LaunchForm(gpu_types={"v100": {"title": "Tesla V100"}, "t4": {}})
+        spawner = SimpleNamespace(shared=SimpleNamespace(form=form))
+        assert words.resources(spawner, options).startswith("2 \N{MULTIPLICATION SIGN} Tesla V100,")
+        assert words.resources(spawner, {"gpus": 1, "gpu_type": "t4"}).endswith(" t4")
+        assert words.resources(None, {"gpus": "odd", "memory": 7, "time": None}) == "no GPU, 7"
+        assert words.resources(None, None) == "no GPU"
 
     def test_a_pending_job(self):
         now = time.mktime((2025, 1, 1, 10, 0, 0, 0, 1, -1))
@@ -630,6 +637,16 @@ class TestStorage:
         assert home.missing and home.required
         assert scratch.path == str(tmp_path / "ada")
         assert 0 < scratch.free_bytes <= scratch.total_bytes
+
+    async def test_paths_in_the_home_are_shown_as_people_write_them(self, tmp_path):
+        home = tmp_path / "ada"
+        (home / "data").mkdir(parents=True)
+        (tmp_path / "ada-scratch").mkdir()
+        paths = ["{home}", "{home}/data", str(tmp_path / "{username}-scratch")]
+        storage = Storage(areas=[{"title": "x", "path": path} for path in paths])
+        areas = await storage.query_areas("ada", str(home))
+        shown = [area.path for area in view(storage=areas).areas]
+        assert shown == ["~", "~/data", str(tmp_path / "ada-scratch")]
 
     async def test_a_hanging_file_system_does_not_hold_up_the_page(self, monkeypatch):
         import threading

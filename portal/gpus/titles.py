@@ -1,0 +1,31 @@
+"""Names of GPU types for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from traitlets.config import LazyConfigValue
+
+from ..models.cluster.gpu_share import share_of, type_title
+
+
+def gpu_titles(described: Any) -> dict[str, str]:
+    """Return the site's titles of GPU types by Slurm's name. ``described``:
+    c.LaunchForm.gpu_types, also as a part of the configuration."""
+    if isinstance(described, LazyConfigValue):
+        described = described.get_value({})
+    types = described.items() if isinstance(described, Mapping) else ()
+    return {
+        name: str(about["title"])
+        for name, about in types
+        if isinstance(about, Mapping) and about.get("title")
+    }
+
+
+def title_of(gpu_type: str, titles: Mapping[str, str]) -> str:
+    """Return a type's name for people: the site's, or that of a part of a GPU of such a name."""
+    share = share_of(gpu_type)
+    return titles.get(gpu_type) or type_title(
+        gpu_type, titles.get(share.gpu_type, "") if share else ""
+    )
