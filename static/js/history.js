@@ -72,8 +72,8 @@ function queueOf(name) {
 }
 
 export class History {
-  // `onChoose(filters)` shows the rows that a series counts.
-  constructor(onChoose) {
+  // `onChoose(filters)` shows the rows that a series counts. `ready`: a promise of the moment to load and draw.
+  constructor(onChoose, ready) {
     const given = new URLSearchParams(window.location.search).get("history");
     this.buttons = [...byId("history-range").querySelectorAll("[data-seconds]")];
     this.seconds = this.buttons.some((button) => button.dataset.seconds === given) ? Number(given) : 86400;
@@ -104,7 +104,8 @@ export class History {
       return { ...given, figure, plot, nothing };
     });
     this.#marks();
-    new Poller({ every: FOLLOW, ask: async () => { if (!this.zoom) await this.load(); } }).now();
+    const poller = new Poller({ every: FOLLOW, ask: async () => { if (!this.zoom) await this.load(); } });
+    ready.then(() => poller.now());
   }
 
   get range() {
@@ -122,7 +123,7 @@ export class History {
       const asked = { query: { ...query, points } };
       const [{ items }, named] = await Promise.all([call("history", asked), call("history/series", asked)]);
       const recorded = items.some((point) => point.gpus_total !== null);
-      byId("plots").classList.toggle("plots-empty", !recorded);
+      byId("plots").hidden = !recorded;
       byId("history-more").hidden = !recorded;
       setText(byId("history-words"), recorded ? "Select a name to see its rows; drag over a plot to zoom in." : "No data is recorded for this time range.");
       await Promise.all(this.plots.map((given) => (given.kind ? showNamed(given, named, range) : showCounted(given, items, range))));
