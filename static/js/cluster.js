@@ -39,10 +39,6 @@ const filters = new Filters(() => {
 const jobs = new Jobs(byId("jobs"), model, filters, { onPlace: (key) => grid.choose(key) });
 const heat = new Heat({ shows: (name) => grid.shows(name), onChoose: (name) => grid.choose(name) });
 
-// The plots come after the grid, for which users wait; without a board, soon.
-let painted;
-const ready = Promise.race([new Promise((resolve) => { painted = resolve; }), new Promise((resolve) => setTimeout(resolve, 3000))]);
-
 let connection = "starting";
 let refusal = ""; // why the service does not send a stream
 let store = null; // the state of the database
@@ -120,10 +116,7 @@ async function reset() {
   performance.mark("portal-board");
   model.fill(board);
   connection = "live";
-  grid.build().then(() => requestAnimationFrame(() => {
-    performance.mark("portal-grid");
-    setTimeout(painted); // after this frame
-  }));
+  grid.build().then(() => requestAnimationFrame(() => performance.mark("portal-grid")));
   filters.offer(model.choices());
   panel.draw();
   for (const badge of document.querySelectorAll("[data-simulated]")) badge.hidden = !model.simulated;
@@ -177,4 +170,4 @@ new Live({
   },
 }).start();
 new Poller({ every: 60000, ask: rights }).now(); // the live connection reports errors
-new History(lead, ready);
+new History(lead);

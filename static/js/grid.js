@@ -66,7 +66,7 @@ export class Grid {
     const head = el("div.node-head", { role: "rowheader", tabindex: "-1", dataset: { key: name } },
       el("span.node-name", {}, name),
       el("span.node-type", {}, node.gpu_types.join(", ") || "no GPU"),
-      el("span.node-used", { "aria-hidden": "true" }),
+      el("span.node-used", { "aria-hidden": "true" }, el("span.level-in")),
       el("span.node-words"),
     );
     row.append(head);
@@ -89,7 +89,7 @@ export class Grid {
   #paintNode(row, node) {
     const [used, words] = [...row.firstChild.children].slice(-2);
     used.title = `${node.cpus_allocated} of ${node.cpus} CPUs held`;
-    used.style.backgroundSize = `${node.cpus ? (100 * node.cpus_allocated) / node.cpus : 0}%`;
+    used.firstChild.style.width = `${node.cpus ? (100 * node.cpus_allocated) / node.cpus : 0}%`;
     const text = node.usable && !node.asleep ? "" : [node.words, node.reason].filter(Boolean).join(" – ");
     setText(words, text);
     words.title = text;

@@ -72,8 +72,8 @@ function queueOf(name) {
 }
 
 export class History {
-  // `onChoose(filters)` shows the rows that a series counts. `ready`: a promise of the moment to load and draw.
-  constructor(onChoose, ready) {
+  // `onChoose(filters)` shows the rows that a series counts.
+  constructor(onChoose) {
     const given = new URLSearchParams(window.location.search).get("history");
     this.buttons = [...byId("history-range").querySelectorAll("[data-seconds]")];
     this.seconds = this.buttons.some((button) => button.dataset.seconds === given) ? Number(given) : 86400;
@@ -104,8 +104,7 @@ export class History {
       return { ...given, figure, plot, nothing };
     });
     this.#marks();
-    const poller = new Poller({ every: FOLLOW, ask: async () => { if (!this.zoom) await this.load(); } });
-    ready.then(() => poller.now());
+    new Poller({ every: FOLLOW, ask: async () => { if (!this.zoom) await this.load(); } }).now();
   }
 
   get range() {

@@ -175,7 +175,7 @@ def test_a_node_has_its_last_day_and_its_cpus(page: Any) -> None:
     expect(rows.filter(visible=True)).to_have_count(1)
     used = page.locator(".node-head[data-key=gpu01] .node-used")
     expect(used).to_have_attribute("title", "24 of 32 CPUs held")
-    assert used.evaluate("bar => getComputedStyle(bar).backgroundSize") == "75%"
+    assert used.locator("span").evaluate("bar => bar.style.width") == "75%"
 
 
 def test_jobs_say_what_runs_and_lead_to_their_gpus_and_back(page: Any) -> None:
