@@ -11,6 +11,7 @@ from itertools import product
 
 from sqlalchemy import Delete, delete
 
+from portal.models.cluster.job_use import JobUse
 from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
@@ -23,6 +24,7 @@ from portal.work.run.tables.runs import RunTable, runs
 from .live_run import start_run
 from .part import DemoPart
 from .showcase.past import ACCOUNT, MINUTE, PREFIX, TITLES, Past, usage_of
+from .showcase.use_past import use_of
 
 USER, ID = "ada", "00e8a3b1-1ea2-4c8e-9a6f-1d2e3f405162"
 _JOB = f"{PREFIX}run"
@@ -42,6 +44,7 @@ class RunPast(Past):
     run: Run
     points: Sequence[RunPoint]
     curves: Sequence[Curves]
+    uses: Sequence[JobUse]
 
     async def write(self, store: Store) -> None:
         await super().write(store)
@@ -50,6 +53,7 @@ class RunPast(Past):
         await store.table(RunCurveTable).save(
             [(_KEY, number, 1, curves) for number, curves in enumerate(self.curves)]
         )
+        await store.job_use.save(self.uses)
 
 
 async def past(_store: Store, now: float) -> RunPast:
@@ -86,7 +90,8 @@ def finished_run(now: float) -> RunPast:
         }
     )
     session = _session(run)
-    return RunPast([session], list(usage_of(session, _AT_ONCE, 0.83)), run, points, curves)
+    usage, uses = list(usage_of(session, _AT_ONCE, 0.83)), [_use(session, p) for p in points]
+    return RunPast([session], usage, run, points, curves, uses)
 
 
 def removal() -> Sequence[Delete]:
@@ -135,6 +140,13 @@ def _points(began: float, curves: Sequence[Curves]) -> Iterator[RunPoint]:
             started_at=started,
             ended_at=started + (MINUTE if failed else _LENGTH - number % 3 * 20),
         )
+
+
+def _use(session: SessionRecord, point: RunPoint) -> JobUse:
+    """Return what a point's job used over time."""
+    times = {"started_at": point.started_at, "ended_at": point.ended_at}
+    task = session.model_copy(update={"id": point.job, "job_id": point.job, **times})
+    return use_of(task, 1, 0.6 + 0.02 * point.number, 2200 + 50 * point.number)
 
 
 def _session(run: Run) -> SessionRecord:

@@ -87,7 +87,6 @@ export class Grid {
   }
 
   #paintNode(row, node) {
-    row.classList.toggle("node-off", !node.usable);
     const [used, words] = [...row.firstChild.children].slice(-2);
     used.title = `${node.cpus_allocated} of ${node.cpus} CPUs held`;
     used.firstChild.style.width = `${node.cpus ? (100 * node.cpus_allocated) / node.cpus : 0}%`;

@@ -121,7 +121,7 @@ export class History {
       const asked = { query: { ...query, points } };
       const [{ items }, named] = await Promise.all([call("history", asked), call("history/series", asked)]);
       const recorded = items.some((point) => point.gpus_total !== null);
-      byId("plots").classList.toggle("plots-empty", !recorded);
+      byId("plots").hidden = !recorded;
       byId("history-more").hidden = !recorded;
       setText(byId("history-words"), recorded ? "Select a name to see its rows; drag over a plot to zoom in." : "No data is recorded for this time range.");
       await Promise.all(this.plots.map((given) => (given.kind ? showNamed(given, named, range) : showCounted(given, items, range))));

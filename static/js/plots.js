@@ -8,16 +8,18 @@ const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 200
 const round = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
 
 // One plot in `place`. `series`: {label, color and fill (CSS variables), dash, width}; `stacked`: the values of
-// each, but of a `line`, lie on those that follow it; `sparse`: its gaps are bridged. `words(value)` is a value with its unit, `steps` those of
+// each, but of a `line`, lie on those that follow it; `sparse`: its gaps are bridged;
+// `band`: what lies between the first two is filled. `words(value)` is a value with its unit, `steps` those of
 // its axis, `most` its end. `onZoom(from, to)` is called with the selected time range in seconds, `onChoose(series)` with the
 // series whose name is clicked.
 export class Plot {
   /** @param {any} place @param {any} given */
-  constructor(place, { title, series = [], stacked = false, words = round, steps = COUNTS, onZoom, onChoose = null, most = null, height = 190 }) {
+  constructor(place, { title, series = [], stacked = false, band = false, words = round, steps = COUNTS, onZoom, onChoose = null, most = null, height = 190 }) {
     this.place = place;
     this.title = title;
     this.series = series;
     this.stacked = stacked;
+    this.band = band;
     this.words = words;
     this.steps = steps;
     this.most = most;
@@ -73,6 +75,7 @@ export class Plot {
           value: (_, __, ___, index) => this.#value(at, index),
         })),
       ],
+      bands: this.band ? [{ series: [1, 2], fill: color("--plot-fill") }] : [],
       hooks: {
         setSelect: [
           (plot) => {

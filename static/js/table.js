@@ -32,6 +32,8 @@ export class Table {
       this.body,
     );
     this.empty = el("p.portal-quiet.empty", { id: empty, hidden: true });
+    place.classList.add("list-room");
+    place.style.setProperty("--columns", String(columns.length));
     place.replaceChildren(this.table, this.empty);
     this.#marks();
   }

@@ -8,11 +8,13 @@ import { clock, memory, percent } from "./words.js";
 const MEMORY = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576];
 const LINE = { color: "--plot-one", fill: "--plot-fill" };
 /** @type {[("gpu" | "gpu_memory" | "memory"), any][]} */
-const PLOTS = [
+export const PLOTS = [
   ["gpu", { title: "GPU utilisation", series: [{ label: "mean of its GPUs", ...LINE }], words: percent, steps: [10, 20, 25, 50, 100], most: 100 }],
   ["gpu_memory", { title: "GPU memory", series: [{ label: "of all its GPUs", ...LINE }], words: memory, steps: MEMORY }],
   ["memory", { title: "Memory", series: [{ label: "as the session reports it", ...LINE }], words: memory, steps: MEMORY }],
 ];
+
+export const unmeasured = () => el("p.portal-quiet", {}, "No use was measured. The portal measures running jobs once a minute.");
 
 // `path` is that of the job or session in the API.
 /** @param {`jobs/${string}` | `sessions/${string}`} path */
@@ -21,24 +23,28 @@ export async function showUse(place, path) {
   const { parts } = await call(/** @type {`jobs/${string}/use`} */ (`${path}/use`));
   const shown = PLOTS.filter(([name]) => parts.some((part) => part[name].some((value) => value !== null)));
   if (!shown.length) {
-    fill(place, el("p.portal-quiet", "No use was measured. The portal measures running jobs once a minute."));
+    fill(place, unmeasured());
     return;
   }
-  const sources = parts.flatMap((part) => part.sources.split(","));
-  const last = parts.at(-1);
-  const range = [parts[0].began_at, Math.max(last.last_at, last.began_at + 60)];
-  const plots = shown.map(([name, given]) => {
+  const of = { began_at: parts[0].began_at, last_at: parts.at(-1).last_at, sources: parts.map((part) => part.sources).join() };
+  await drawUse(place, of, shown.map(([name, given]) => ({ ...given, values: together(parts, name) })));
+}
+
+// Plots of the use of a job or run, each with its values.
+export async function drawUse(place, { began_at, last_at, sources }, shown) {
+  const range = [began_at, Math.max(last_at, began_at + 60)];
+  const plots = shown.map((given) => {
     const chart = el("div.plot.plot-use");
     const plot = new Plot(chart, { ...given, height: 130, onZoom: () => {} });
-    return { figure: el("figure", el("figcaption", given.title), chart), show: () => plot.show(together(parts, name), range) };
+    return { figure: el("figure", el("figcaption", given.title), chart), show: () => plot.show(given.values, range) };
   });
   fill(
     place,
     el("div.plots.plots-use", plots.map(({ figure }) => figure)),
     el(
       "p.portal-quiet",
-      `Measured until ${clock(last.last_at)}. `,
-      sources.includes("simulated") ? el("span.badge.portal-simulated", "simulated readings") : null,
+      `Measured until ${clock(last_at)}. `,
+      sources.split(",").includes("simulated") ? el("span.badge.portal-simulated", "simulated readings") : null,
     ),
   );
   await Promise.all(plots.map(({ show }) => show()));

@@ -33,7 +33,7 @@ def table(page: Any) -> Any:
 
     def answer(route: Any) -> None:
         path = route.request.url.removeprefix(ADDRESS)
-        if path.endswith(".js"):
+        if path.endswith((".js", ".css")):
             route.fulfill(path=Path(data_path("static")) / path.lstrip("/"))
         else:
             route.fulfill(body="<!doctype html><title>A table</title>", content_type="text/html")
@@ -77,3 +77,35 @@ def test_without_rows_stands_a_sentence(table: Any) -> None:
     assert show(table) == []
     assert table.locator("table").is_hidden()
     assert table.locator("#none").inner_text() == "No job runs."
+
+
+@pytest.mark.parametrize(
+    ("columns", "room", "cards"),
+    [
+        (2, 420, True),
+        (2, 480, False),
+        (6, 640, True),
+        (6, 700, False),
+        (8, 860, True),
+        (12, 900, False),
+    ],
+)
+def test_rows_are_cards_where_their_columns_would_be_too_narrow(
+    table: Any, columns: int, room: int, cards: bool
+) -> None:
+    table.add_style_tag(url=f"{ADDRESS}/css/dashboard.css")
+    table.evaluate(
+        """async ([columns, room]) => {
+          const { Table } = await import("/js/table.js");
+          const place = document.createElement("div");
+          place.style.width = `${room}px`;
+          document.body.append(place);
+          const head = (at) => ({ head: `Column ${at}`, cell: (row) => row.id });
+          const all = Array.from({ length: columns }, (_, at) => head(at));
+          new Table(place, { columns: all, label: "t" }).show([{ id: "7" }], "");
+        }""",
+        [columns, room],
+    )
+    head, cell = table.locator("div thead"), table.locator("div tbody td").first
+    assert head.evaluate("head => getComputedStyle(head).position === 'absolute'") is cards
+    assert (cell.evaluate("cell => getComputedStyle(cell, '::before').content") != "none") is cards

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Collection
 
+from portal.assembly import Services
 from portal.errors import NotAllowed, NotFound
 from portal.models import Frozen
 from portal.models.cluster.job_use import JobUse
@@ -23,15 +26,28 @@ class UseAnswer(Frozen):
     parts: tuple[JobUse, ...]
 
 
+async def uses_of(
+    parts: Services, job_ids: Collection[str], start: float, end: float
+) -> list[JobUse]:
+    """Return what is known of jobs between two times (Unix seconds), oldest first."""
+    first, last = start - _SLACK, end + _SLACK
+    stored = await parts.store.job_use.of_jobs(job_ids, first, last)
+
+    def with_newest() -> list[JobUse]:
+        uses = {(use.job_id, use.began_at): use for use in stored}
+        for job_id in job_ids:
+            newest = parts.dashboard.job_uses.use_of(job_id)
+            if newest is not None and first <= newest.began_at <= last:
+                uses[job_id, newest.began_at] = newest
+        return sorted(uses.values(), key=lambda use: use.began_at)
+
+    return await asyncio.to_thread(with_newest)
+
+
 class _UseEndpoint(Action):
     async def use(self, job_id: str, start: float, end: float) -> UseAnswer:
         """Return what is known of a job between two times (Unix seconds)."""
-        stored = await self.parts.store.job_use.of_job(job_id, start - _SLACK, end + _SLACK)
-        parts = {use.began_at: use for use in stored}
-        newest = self.parts.dashboard.job_uses.use_of(job_id)
-        if newest is not None and start - _SLACK <= newest.began_at <= end + _SLACK:
-            parts[newest.began_at] = newest
-        return UseAnswer(parts=tuple(parts[began] for began in sorted(parts)))
+        return UseAnswer(parts=tuple(await uses_of(self.parts, [job_id], start, end)))
 
 
 class JobUseEndpoint(_UseEndpoint):

@@ -6,7 +6,7 @@ A service that starts again begins a new row for a job that runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import delete, select
 
@@ -45,8 +45,12 @@ class JobUseTable(ModelTable[JobUse]):
     async def of_job(self, job_id: str, start: float, end: float) -> list[JobUse]:
         """Return what was seen of a job between two times, oldest first: Slurm may use its id
         again later."""
+        return await self.of_jobs([job_id], start, end)
+
+    async def of_jobs(self, job_ids: Collection[str], start: float, end: float) -> list[JobUse]:
+        """Return the same of several jobs."""
         query = select(job_use).where(
-            job_use.c.job_id == job_id,
+            job_use.c.job_id.in_(list(job_ids)),
             job_use.c.began_at >= int(instant(start, "start")),
             job_use.c.began_at <= instant(end, "end"),
         )

@@ -24,6 +24,7 @@ import { PointPanel } from "./point.js";
 import { HeatMap, Scatter } from "./relations.js";
 import { searchFacts } from "./search.js";
 import { points, pointWords } from "./view.js";
+import { RunUse } from "./use.js";
 import { Views, seldom } from "./views.js";
 import { pill } from "../status.js";
 import { Table } from "../table.js";
@@ -52,6 +53,7 @@ const views = new Views(
   },
   () => poller.now(),
 );
+const use = new RunUse();
 const values = followForm(byId("filters"), again);
 const columnChoice = new ColumnChoice(byId("columns"), () => {
   names = null;
@@ -90,6 +92,7 @@ async function load() {
   best.show(run);
   drawBest(run, [best.metric, best.of(run)]).catch(() => setText(byId("best-words"), "The curves could not be loaded."));
   shares.show(run);
+  use.show(run);
   const query = { owner, state: values.state || undefined, where: values.where, ...order(sortInAddress("number").sort) };
   byId("points-csv").href = apiUrl(`runs/${encodeURIComponent(id)}/points.csv`, query);
   byId("columns").hidden = views.name !== "table";
@@ -135,7 +138,7 @@ function missingWords(run) {
 const resourceWords = (name) => capital(name.replace("_", " ")).replace(/^(gpu|cpu|qos)/i, (word) => word.toUpperCase());
 
 function show(run) {
-  if (!shown) fill(main, el("div.page-title", head.name, head.actions), head.state, el("details.run-details", el("summary", "Details"), head.facts));
+  if (!shown) fill(main, el("div.page-title", head.name, head.actions), head.state, el("details.run-details", { ontoggle: () => poller.now() }, el("summary", "Details"), head.facts, use.place));
   shown = run;
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   document.title = document.title.replace(/^[^–]*/, `${run.name} `);

@@ -13,12 +13,15 @@ from in_sight import SCREEN, look
 from looks import check
 from remembered import stored
 from sign_in import sign_in
+from sqlalchemy import delete
 
+from portal.models.cluster.job_use import JobUse
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.run_logged import Logged
 from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.models.session.search import Search
 from portal.store import Store
+from portal.store.site.job_use import job_use
 from portal.work.run.tables.curves import RunCurveTable
 from portal.work.run.tables.logged import RunLoggedTable
 from portal.work.run.tables.outputs import RunOutputTable
@@ -122,12 +125,19 @@ def runs(demo: Any) -> Iterator[None]:
         drift = ("numpy is 2.1.0 instead of 2.0.2.", "The node is gpu02 instead of gpu01.")
         done = RunPoint(number=0, state=PointState.SUCCEEDED, attempt=1, drift=drift)
         await store.table(RunPointTable).save([(("ada", OLD), done)])
+        began = int(time.time()) - 60
+        given = {"began_at": began, "seconds": 60, "sources": "simulated", "last_at": began + 180}
+        await store.job_use.save(
+            [JobUse(job_id=f"77_{n}", gpu=(10 * n, 50, 60), **given) for n in range(10)]
+        )
 
     async def drop(store: Store) -> None:
         await store.table(RunShareTable).unshare("ada", OLD, "grace")
         for id_ in (ID, OLD):
             await store.table(RunTable).remove("ada", id_)
             await store.table(RunSearchTable).remove(("ada", id_))
+        measured = delete(job_use).where(job_use.c.job_id.startswith("77_"))
+        await store.database.run(lambda to: to.execute(measured), write=True)
 
     stored(demo, keep)
     yield
@@ -304,6 +314,10 @@ def test_the_best_point_comes_first(demo: Any, page: Any) -> None:
     expect(page.locator("#run .facts")).to_be_hidden()
     page.get_by_text("Details", exact=True).click()
     expect(page.locator("#run .facts")).to_contain_text("/home/ada/projects/runs/rates")
+    use = page.get_by_role("img", name=re.compile("^GPU utilisation of a point"))
+    expect(use).to_have_accessible_name(
+        re.compile("10th percentile: .*; mean of 10 points: last 60 %")
+    )
     page.locator("#list").get_by_role("button", name="loss").click()
     row = page.locator("#list tr[data-key='9']")
     expect(row).to_have_class(re.compile("row-best"))

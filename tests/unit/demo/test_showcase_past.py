@@ -25,6 +25,7 @@ from portal.models.space import Role, SpaceState
 from portal.store import Store
 from portal.work.run.follower import is_of
 from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunTable
 
 NOW = time.time()
@@ -159,6 +160,8 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     assert not await store.starts.live()
     (swept,), _ = await store.table(RunTable).of_user("ada")
     assert await store.table(RunCurveTable).numbers("ada", swept.id) == set(range(swept.points))
+    jobs = await store.table(RunPointTable).jobs("ada", swept.id, 100)
+    assert len(await store.job_use.of_jobs(jobs, swept.created_at, NOW)) == swept.points
     points = await store.history.points(NOW - 3600, NOW, 100)
     assert sum(point.gpus_total == 20 for point in points) >= 58
     assert len((await store.series.nodes(NOW))[1]) == 8
@@ -169,6 +172,7 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     assert [session.id for session in (await store.sessions.find())[0]] == ["real"]
     assert (await store.table(RunTable).of_user("ada"))[1] == 0
     assert not await store.table(RunCurveTable).numbers("ada", swept.id)
+    assert not await store.job_use.of_jobs(jobs, swept.created_at, NOW)
     assert await store.starts.of_course(NAME) == [] and await store.starts.seats(start.id) == []
     assert {row[0] for row in await store.usage.accounted_until()} == set()
     rows = await store.usage.totals(by="user", period="month", start=0, end=NOW + 1)

@@ -20,6 +20,7 @@ from . import (
     shares,
     start,
     tensorboard,
+    use,
     values,
 )
 
@@ -39,6 +40,7 @@ ENDPOINTS = (
     *shares.ENDPOINTS,
     *start.ENDPOINTS,
     *tensorboard.ENDPOINTS,
+    *use.ENDPOINTS,
     *values.ENDPOINTS,
     *schedules.ENDPOINTS,  # before {run}: 'schedules' is none
     *runs.ENDPOINTS,

@@ -196,6 +196,16 @@ class RunPointTable(ModelTable[RunPoint]):
 
         return await self._database.run(read)
 
+    async def jobs(self, user: str, run: str, limit: int) -> list[str]:
+        """Return the jobs of a run's points, of each its last one; the newest ones of too many."""
+        columns = run_points.c
+        query = (
+            select(columns.job)
+            .where(columns.user == user, columns.run == run, columns.job != "")
+            .order_by(columns.started_at.desc(), columns.number)
+        )
+        return [row.job for row in await self._rows_of(query.limit(limit))]
+
     async def metric_names(self, user: str, ids: Collection[str]) -> dict[str, list[str]]:
         """Return the names of the metrics of each run's first point that has any, by run."""
         columns = run_points.c
