@@ -59,6 +59,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/work/run/tables/reopenings.py": 1,
         "portal/work/run/tables/points.py": 1,
         "portal/work/run/tables/shares.py": 1,
+        "spawners/api/ended.py": 1,
         "spawners/api/estimates.py": 1,
         "spawners/lifecycle/reconciler.py": 1,
         "spawners/lifecycle/session_history.py": 5,

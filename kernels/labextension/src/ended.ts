@@ -2,6 +2,7 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import type { CommandRegistry } from '@lumino/commands';
+import { type ISignal, Signal } from '@lumino/signaling';
 
 import { seconds, situations } from './situations';
 
@@ -36,6 +37,18 @@ async function ending(): Promise<Ending | null> {
 export class Ended {
   private _shown = ''; // the session that was said to have ended
   private _finding: Promise<boolean | null> | null = null;
+  private _found = new Signal<this, void>(this);
+
+  /** Whether the session of this page has ended, and none has replaced it. */
+  get over(): boolean {
+    const id = situations.situation?.session_id;
+    return situations.failing && !!id && this._shown === id;
+  }
+
+  /** Emitted once it is known that the session has ended. */
+  get found(): ISignal<this, void> {
+    return this._found;
+  }
 
   /** Shows once that the session has ended; returns whether it has, null if the Hub is silent. */
   find(commands: CommandRegistry): Promise<boolean | null> {
@@ -53,6 +66,7 @@ export class Ended {
     const id = situations.situation?.session_id ?? '';
     if (answer?.state === 'ended' && this._shown !== id) {
       this._shown = id;
+      this._found.emit();
       void this._show(commands, answer.words);
     }
     return answer && answer.state === 'ended';

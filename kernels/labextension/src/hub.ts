@@ -59,17 +59,21 @@ const connectionLost: JupyterFrontEndPlugin<IConnectionLost> = {
   provides: IConnectionLost,
   activate: app => {
     let warning = '';
-    situations.changed.connect(() => {
-      if (warning && !situations.failing) {
+    const dismiss = (): void => {
+      if (warning) {
         Notification.dismiss(warning);
         warning = '';
       }
-    });
-    return async () => {
+    };
+    const look = async (): Promise<void> => {
       if ((await ended.find(app.commands)) === null) {
         warning ||= Notification.warning(AWAY, { autoClose: false });
       }
     };
+    // JupyterLab itself notices a lost connection, but not a proxy that answers in the server's place.
+    situations.changed.connect(() => (situations.failing ? void look() : dismiss()));
+    ended.found.connect(dismiss);
+    return look;
   }
 };
 

@@ -68,6 +68,12 @@ export class Notices {
     }
   }
 
+  /** Dismiss the warnings before an end that has come. */
+  dismiss(): void {
+    this._end.hide();
+    this._idle.hide();
+  }
+
   /** Show `sentences`, a JSON list or '', about damaged files that the server has set aside. */
   tellSetAside(sentences: string): void {
     for (const text of sentences ? (JSON.parse(sentences) as string[]) : []) {

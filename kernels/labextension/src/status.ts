@@ -44,13 +44,19 @@ class StatusItem extends Widget {
 
   render(): void {
     const { situation, reading, left, problem } = situations;
-    const parts = [timeLeft(left)];
-    if (hasGpus(situation, reading)) {
+    const { over } = ended;
+    const { failing } = situations;
+    // In words, too: JupyterLab loads what shows its notifications from the server.
+    const state = over ? 'Session ended' : failing ? 'Session does not answer' : timeLeft(left);
+    const parts = [state];
+    if (!failing && hasGpus(situation, reading)) {
       const name = reading?.simulated ? 'GPU (simulated)' : 'GPU';
       const used = memory(reading?.gpuMemory ?? null, reading?.gpuMemoryTotal ?? null);
       parts.push(`${name} ${percent(reading?.busy ?? null)}`, `GPU memory ${used}`);
     }
-    parts.push(`Memory ${memory(reading?.memory ?? null, reading?.memoryLimit ?? null)}`);
+    if (!failing) {
+      parts.push(`Memory ${memory(reading?.memory ?? null, reading?.memoryLimit ?? null)}`);
+    }
     const text = parts.join(' · ');
     if (this._button.textContent !== text) {
       this._button.textContent = text;
@@ -58,7 +64,7 @@ class StatusItem extends Widget {
     }
     this._button.title = problem ? problem.words : 'Time, GPUs and memory of this session';
     const warn = Math.max(0, ...(situation?.warn_minutes ?? [])) * 60;
-    this.toggleClass('portal-mod-warn', left !== null && left <= warn);
+    this.toggleClass('portal-mod-warn', !over && left !== null && left <= warn);
     this.toggleClass('portal-mod-stale', problem !== null);
   }
 }
@@ -113,10 +119,14 @@ const status: JupyterFrontEndPlugin<void> = {
     const item = new StatusItem(() => commands.showPanel());
     const tick = (): void => {
       item.render();
-      notices.look();
+      if (ended.over) {
+        notices.dismiss();
+      } else {
+        notices.look();
+      }
     };
     situations.changed.connect(tick);
-    situations.changed.connect(() => void (situations.failing && ended.find(app.commands)));
+    ended.found.connect(tick);
     window.setInterval(tick, TICK);
     statusBar?.registerStatusItem(status.id, { item, align: 'right', rank: 90 });
     // Start after Lab is usable.

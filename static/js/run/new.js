@@ -16,6 +16,7 @@ const PAUSE = 500; // milliseconds from the last change to the request for the n
 const EVERY = 5000; // while no session runs
 const AT_ONCE = 10;
 const CLASSES = { row: "run-row", label: "form-label", input: "form-control", select: "form-select", button: "btn btn-sm btn-outline-contrast mb-2", wrong: "text-danger" };
+const TRIED = "portal-new-run"; // the id of a run that this tab has asked for
 const CAN_RUN = /\.(ipynb|py)$/;
 const form = byId("new-run");
 let newRun = null; // once a session is there
@@ -29,6 +30,7 @@ async function begin() {
   form.hidden = !sessions.length;
   if (!sessions.length) return EVERY;
   newRun ??= new NewRun(sessions, sources);
+  if (await newRun.hasStarted()) return null;
   await newRun.choose();
   return null;
 }
@@ -37,8 +39,11 @@ class NewRun {
   constructor(sessions, sources) {
     this.sessions = sessions;
     this.started = false;
-    this.runId = newId(); // sent each time: whatever happens to the answers, the run starts once
-    this.tried = false; // it may have started already
+    // Sent each time: whatever happens to the answers, the run starts once. After a restart of the Hub, the page
+    // has to be loaded again, too.
+    const tried = sessionStorage.getItem(TRIED);
+    this.runId = tried ?? newId();
+    this.tried = tried !== null; // it may have started already
     this.refused = null; // why the run was not started, until something is changed
     const named = sessions.map(({ id, title, server }) => [id, server ? `${title}, ${server}` : title]);
     this.session = new Row("Session", select(named), "It reads the file. The run goes on when it ends.");
@@ -183,26 +188,33 @@ class NewRun {
 
   async #start() {
     try {
-      const there = this.tried && (await this.#isThere());
+      if (await this.hasStarted()) return;
       this.tried = true;
-      const { id } = there ? { id: this.runId } : await this.#ask("start", { ...this.asked, id: this.runId });
-      this.started = true;
-      window.location.assign(`${facts.prefix}runs/${encodeURIComponent(id)}`);
+      sessionStorage.setItem(TRIED, this.runId);
+      this.#open((await this.#ask("start", { ...this.asked, id: this.runId })).id);
     } catch (error) {
       this.refused = !error.status || error.status >= 500 ? unanswered(error) : error;
       this.#show(this.refused)?.control?.focus();
     }
   }
 
-  // Returns whether the portal has the run, although it was not said so.
-  async #isThere() {
+  // Opens the run if the portal has it, although it was not said so; returns whether it has.
+  async hasStarted() {
+    if (!this.tried) return false;
     try {
       await call(/** @type {`runs/${string}`} */ (`runs/${this.runId}`));
+      this.#open(this.runId);
       return true;
     } catch (error) {
       if (error.status === 404) return false;
       throw error;
     }
+  }
+
+  #open(id) {
+    this.started = true;
+    sessionStorage.removeItem(TRIED);
+    window.location.assign(`${facts.prefix}runs/${encodeURIComponent(id)}`);
   }
 
   // Shows an error beside its field, or above the button; null: nothing is wrong. Returns the row.

@@ -1,0 +1,92 @@
+"""Pages that are open while a part of the portal is away: the Hub with the web service, or Slurm.
+Each says so in a sentence, and goes on by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from looks import take_picture, violations
+from outages import without
+from sign_in import sign_in
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_playwright_python.sync_playwright")
+expect = playwright.expect
+pytestmark = pytest.mark.usefixtures("unharmed")
+
+WHO = "student21"
+PAGES = {"home": "#home .part", "runs": "#list", "": "#history-words:not(:empty)"}
+CLUSTER = ""  # its address
+NOTICED = 120_000  # milliseconds: the slowest page asks each minute
+BACK = 180_000
+TROUBLE = "#troubles .trouble"
+
+
+@pytest.fixture
+def pages(demo: Any, page: Any) -> Iterator[dict[str, Any]]:
+    """The pages by name, open side by side, each with a mark that a reload would remove."""
+    sign_in(page, demo.url, WHO)
+    opened: dict[str, Any] = {}
+    for name, shown in PAGES.items():
+        at = opened[name] = page.context.new_page()
+        at.on("pageerror", lambda error: page.errors.append(str(error)))
+        at.goto(f"{demo.url}/services/portal/{name}")
+        expect(at.locator(shown).first).to_be_visible()
+        expect(at.locator(TROUBLE)).to_have_count(0)
+        at.evaluate("window.mark = 1")
+    yield opened
+    for at in opened.values():
+        at.close()
+
+
+def all_say(pages: dict[str, Any], words: str, about: str) -> None:
+    for name, at in pages.items():
+        trouble = at.locator(TROUBLE).first
+        expect(trouble).to_contain_text(re.compile(words), timeout=NOTICED)
+        take_picture(at, f"{about}-{name or 'cluster'}")
+        assert violations(at, "#troubles") == []
+
+
+def all_are_back(pages: dict[str, Any]) -> None:
+    for at in pages.values():
+        expect(at.locator(TROUBLE)).to_have_count(0, timeout=BACK)
+        expect(at.locator("main [aria-busy=true]:visible")).to_have_count(0)
+
+
+def test_the_hub_is_killed(demo: Any, pages: dict[str, Any]) -> None:
+    with without(demo, "hub", "kill"):
+        all_say(pages, "does not answer|connection to the portal is lost", "hub-killed")
+    all_are_back(pages)
+    expect(pages[CLUSTER].locator("#history-words")).to_contain_text("Select a name", timeout=BACK)
+
+
+@contextlib.contextmanager
+def hung(demo: Any) -> Iterator[None]:
+    """slurmctld takes connections, and does not answer them."""
+    pid = int((demo.home.run / "slurmctld.process").read_text().split()[0])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_slurm_hangs(demo: Any, pages: dict[str, Any]) -> None:
+    home, cluster = pages["home"], pages[CLUSTER]
+    with hung(demo):
+        old = re.compile("does not answer.* ago", re.DOTALL)
+        expect(cluster.locator(TROUBLE).first).to_contain_text(old, timeout=NOTICED)
+        gpus = home.locator("#home-gpus")
+        expect(gpus).to_contain_text(re.compile("as of|does not answer"), timeout=NOTICED)
+        expect(gpus.locator("li").first).to_contain_text("free")  # what was known stays
+        for name, at in pages.items():
+            take_picture(at, f"slurm-hangs-{name or 'cluster'}")
+    all_are_back(pages)
+    assert all(at.evaluate("window.mark") == 1 for at in pages.values()), "loaded again"
+    expect(gpus).not_to_contain_text(re.compile("as of|does not answer"), timeout=BACK)
