@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 from ..models.cluster.cluster import GpuPool, Node
-from ..models.cluster.dashboard import NodeItem
+from ..models.cluster.dashboard import NodeItem, ShareItem
 from ..models.cluster.gpu import GpuState
 from ..slurm.reasons import node_words
 
@@ -34,6 +34,12 @@ def node_item(node: Node, resume_seconds: int | None = None) -> NodeItem:
         gpus=sum(pool.count for pool in node.gpus),
         gpus_allocated=sum(pool.used for pool in node.gpus),
         gpu_types=tuple(pool.type for pool in node.gpus),
+        shares=tuple(
+            ShareItem.trusted(
+                type=pool.type, count=pool.count, used=pool.used, at_most=bool(pool.uncounted)
+            )
+            for pool in node.shares
+        ),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from traitlets import Dict, Unicode
 from traitlets.config import LoggingConfigurable
 
-from ..models.cluster.gpu_share import share_of
 from ..plugins import PluginName
 from ..setting import setting
 from . import DEFAULT, VENDORS, GpuVendor, vendor_named
@@ -30,7 +29,8 @@ class Gpus(LoggingConfigurable):
 
     def vendor_for(self, gpu_type: str | None) -> GpuVendor:
         """Return the vendor of Slurm's GPU type; None or "" (any type) is the cluster's vendor."""
-        share = share_of(gpu_type)
-        behind = share.gpu_type if share else gpu_type
-        name = self.vendor_of_type.get(behind or "", self.vendor)
+        named = gpu_type or ""
+        behind = named.partition(".")[2]  # of shares, "shard.t4"
+        types = self.vendor_of_type
+        name = types.get(named) or types.get(behind, self.vendor)
         return VENDORS.get(name) or vendor_named(name)

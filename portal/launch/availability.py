@@ -92,10 +92,7 @@ def _free_gpus(
     no_memory = node.memory > 0 and node.memory_allocated >= node.memory
     if not cpus or no_memory:
         return 0
-    return sum(
-        max(0, pool.count - pool.used)
-        for pool in node.pools_of(gpu_type)
-    )
+    return sum(max(0, pool.count - pool.used) for pool in node.pools_of(gpu_type))
 
 
 def _gpu_supply(
@@ -104,9 +101,7 @@ def _gpu_supply(
     supply = {}
     types = {pool.type: pool for node in nodes for pool in (*node.shares, *node.gpus)}
     for gpu_type, pool in sorted(types.items()):
-        having = {
-            node.name: sum(pool.count for pool in node.pools_of(gpu_type)) for node in nodes
-        }
+        having = {node.name: sum(pool.count for pool in node.pools_of(gpu_type)) for node in nodes}
         free = {node.name: _free_gpus(node, gpu_type, reserved) for node in nodes}
         supply[gpu_type] = GpuSupply(
             type=gpu_type,

@@ -81,10 +81,7 @@ def _fits(resources: Resources, node: Node) -> bool:
         return False
     if node.memory - node.memory_allocated < (resources.memory or 0):
         return False
-    gpus = sum(
-        max(0, pool.count - pool.used)
-        for pool in node.pools_of(resources.gpu_type)
-    )
+    gpus = sum(max(0, pool.count - pool.used) for pool in node.pools_of(resources.gpu_type))
     return gpus >= resources.gpus and node.usable and suits(resources, node)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..models.cluster.cluster import Node
-from ..models.cluster.gpu_share import gres_request
+from ..models.cluster.gpu_share import SHARED, gres_request
 from ..models.session.resources import MEMORY_TYPED, Resources, memory_of_typed
 from ..spaces.registry import space_options
 
@@ -67,7 +67,10 @@ class Field(NamedTuple):
 
 
 def _gres(resources: Resources) -> str | None:
-    return gres_request(resources.gpu_type, resources.gpus) if resources.gpus else None
+    kind, number = resources.gpu_type or "", resources.gpus
+    if number and kind.startswith(SHARED):
+        return gres_request(kind, number)
+    return f"gpu:{kind}:{number}" if kind and number else f"gpu:{number}" if number else None
 
 
 def _gpu_types(nodes: Sequence[Node]) -> Iterable[str]:

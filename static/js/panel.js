@@ -144,6 +144,7 @@ export class Panel {
       ),
       facts([
         below || !node.gpus ? null : ["GPUs", `${node.gpus_allocated} of ${node.gpus} ${node.gpu_types.join(", ")} held`],
+        node.shares.length ? ["GPU shares", node.shares.map((share) => `${share.at_most ? "up to " : ""}${share.used} of ${share.count} ${share.type} held`).join(", ")] : null,
         ["CPUs", `${node.cpus_allocated} of ${node.cpus} held`],
         ["Memory", `${memory(node.memory_allocated)} of ${memory(node.memory)} held`],
         ["Partitions", node.partitions.join(", ") || "none"],

@@ -186,9 +186,10 @@ function hint() {
   const types = type ? [type] : whole(typesAllowed());
   const most = Math.max(0, ...types.map((t) => data.gpus[t].free_on_one_node));
   if (most >= gpus()) return "";
-  const what = type ? `${titleOf(type)}${data.gpus[type].each ? "" : " GPU"}` : "GPU";
+  const share = type && data.gpus[type].each;
+  const what = share ? titleOf(type) : type ? `${titleOf(type)} GPU` : "GPU";
   return most
-    ? `No node has ${plural(gpus(), what)} free now (maximum: ${most}): the session will wait in the queue.`
+    ? `No node has ${share ? `${gpus()} × ${what}` : plural(gpus(), what)} free now (maximum: ${most}): the session will wait in the queue.`
     : `No ${what} is free now: the session will wait in the queue.`;
 }
 

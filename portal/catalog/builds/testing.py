@@ -222,10 +222,7 @@ def gpu_types_of(snapshot: ClusterSnapshot) -> list[str]:
 
 def usable_nodes(snapshot: ClusterSnapshot, gpu_type: str) -> bool:
     """Return True if a job could run on such a GPU now or soon."""
-    return any(
-        node.usable and node.pools_of(gpu_type)
-        for node in snapshot.nodes.values()
-    )
+    return any(node.usable and node.pools_of(gpu_type) for node in snapshot.nodes.values())
 
 
 def types_to_test(environment: Environment, snapshot: ClusterSnapshot) -> list[str]:

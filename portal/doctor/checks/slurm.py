@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from portal.errors import PortalError
+from portal.models.cluster.gpu_share import share_of
 from portal.slurm.watch.private_data import PrivateData
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
@@ -183,7 +184,17 @@ async def gpus(site: Site) -> Result:
                 advice,
             )
         )
-    elif untracked:
+    shared = sorted({pool.type for node in snapshot.nodes.values() for pool in node.shares})
+    kinds = {f"gres/{share.gres}" for name in shared if (share := share_of(name))}
+    if uncounted := sorted(kinds - set(tracked)):
+        results.append(
+            warning(
+                f"{', '.join(uncounted)}: not tracked, so limits on them have no effect, and Slurm "
+                "22.05 does not say how many are free",
+                f"Add {','.join(uncounted)} to AccountingStorageTRES in slurm.conf.",
+            )
+        )
+    if "gres/gpu" in tracked and untracked:
         results.append(
             warning(
                 f"{', '.join(untracked)}: not tracked by type, so GPUs cannot be reserved by "

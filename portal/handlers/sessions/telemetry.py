@@ -8,6 +8,7 @@ from typing import Any
 
 from portal.errors import StoreUnavailable, TooManyRequests
 from portal.models.audit import AuditAction
+from portal.models.cluster.gpu_share import share_of
 from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session.telemetry import TelemetryReport
 from portal.telemetry import sums
@@ -38,6 +39,9 @@ class TelemetryEndpoint(OwnSession):
         if self._wait:
             raise TooManyRequests("This session reports too often. Wait before the next report.")
         record, job = await self.own_job(report.job_id, AuditAction.REPORT_TELEMETRY)
+        if share_of(record.options.get("gpu_type")):
+            # What the device says of its use and memory is that of all its jobs.
+            report = report.model_copy(update={"gpus": ()})
         node = self.view.snapshot.nodes.get(job.nodes[0]) if job.nodes else None
         parts.telemetry.take(job, report, now, node)
         parts.idle.record_activity(record.id, report.activity)

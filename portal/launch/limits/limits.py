@@ -13,7 +13,7 @@ from typing import Any
 
 from ...models.catalog.environment import Environment, refusals_of
 from ...models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
-from ...models.cluster.gpu_share import UNITS, share_of
+from ...models.cluster.gpu_share import SHARED, UNITS, Share, share_of
 from ...models.session.resources import Resources
 from ...models.words import count, duration
 from ..fields import Objection
@@ -30,7 +30,9 @@ def environment_limits(resources: Resources, environment: Environment) -> list[O
     """Return why the environment does not allow the session, over all of its nodes."""
     reasons: list[Objection] = []
     title, nodes = environment.title, resources.nodes
-    gpus = min(1, resources.gpus) if share_of(resources.gpu_type) else resources.gpus
+    gpus = resources.gpus
+    if gpus > 1 and _share(resources):
+        gpus = 1  # shares are of one GPU
     if environment.max_gpus is not None and gpus * nodes > environment.max_gpus:
         reasons.append(Objection(f"'{title}' allows at most {environment.max_gpus} GPUs.", "gpus"))
     refused = refusals_of(environment).get(resources.gpu_type or "")
@@ -141,13 +143,18 @@ def first_limit(
 def asked_tres(resources: Resources) -> dict[str, int]:
     """Return what is asked for on each node, by Slurm's TRES names; memory in MiB."""
     asked = {"cpu": resources.cpus or 0, "gres/gpu": resources.gpus}
-    if share := share_of(resources.gpu_type):
+    if share := _share(resources):
         asked = {"cpu": asked["cpu"], f"gres/{share.gres}": resources.gpus * UNITS[share.gres]}
     elif resources.gpu_type:
         asked[f"gres/gpu:{resources.gpu_type}"] = resources.gpus
     if resources.memory:
         asked["mem"] = resources.memory
     return {name: amount for name, amount in asked.items() if amount}
+
+
+def _share(resources: Resources) -> Share | None:
+    kind = resources.gpu_type or ""
+    return share_of(kind) if kind.startswith(SHARED) else None
 
 
 def _field_of(name: str) -> str:
@@ -243,7 +250,7 @@ def partition_limits(
     if resources.gpus:
         fitting = tuple(kind for kind in kinds if has_gpus(kind.node, resources.gpu_type))
         noun = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
-        if share_of(resources.gpu_type):
+        if _share(resources):
             noun = f"{resources.gpu_type} shares"
         if not fitting:
             pools = (pool for kind in kinds for pool in (*kind.node.gpus, *kind.node.shares))

@@ -39,6 +39,16 @@ _REASONS = {
 }
 
 
+class ShareItem(Frozen):
+    """Shares of a node's GPUs: ``type`` is "shard.t4". ``at_most``: Slurm does not count the used
+    ones, so all of each GPU in shared use count as used."""
+
+    type: str
+    count: int
+    used: int
+    at_most: bool = False
+
+
 class NodeItem(Frozen):
     """Node. ``state`` is Slurm's, with flags; ``words`` say the same for people."""
 
@@ -58,6 +68,7 @@ class NodeItem(Frozen):
     gpus: int = 0
     gpus_allocated: int = 0
     gpu_types: tuple[str, ...] = ()
+    shares: tuple[ShareItem, ...] = ()  # of its GPUs, by gres/shard and gres/mps
 
 
 class GpuItem(GpuUse):

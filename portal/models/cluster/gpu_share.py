@@ -48,12 +48,13 @@ def slice_of(gpu_type: str | None) -> Slice | None:
     return Slice(int(match[1]), int(match[2])) if match else None
 
 
-def gres_request(gpu_type: str | None, number: int) -> str:
+def gres_request(gpu_type: str, number: int) -> str:
     """Return the value of sbatch's ``--gres`` for ``number`` GPUs or shares of a type."""
     share = share_of(gpu_type)
-    name, kind = (share.gres, share.gpu_type) if share else ("gpu", gpu_type)
-    units = number * UNITS[name] if share else number
-    return f"{name}:{kind}:{units}" if kind else f"{name}:{units}"
+    if share is None:
+        return f"gpu:{gpu_type}:{number}"
+    units = number * UNITS[share.gres]
+    return f"{share.gres}:{share.gpu_type}:{units}" if share.gpu_type else f"{share.gres}:{units}"
 
 
 def type_title(gpu_type: str, gpu: str = "") -> str:

@@ -18,9 +18,7 @@ def with_counted_shares(nodes: Mapping[str, Node], jobs: Mapping[str, Job]) -> M
     """Return the nodes with the used shares that their jobs have; ``nodes`` itself if there is
     nothing to count."""
     doubtful = {
-        name: node
-        for name, node in nodes.items()
-        if any(pool.uncounted for pool in node.shares)
+        name: node for name, node in nodes.items() if any(pool.uncounted for pool in node.shares)
     }
     if not doubtful:
         return nodes

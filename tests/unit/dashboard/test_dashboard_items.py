@@ -11,7 +11,7 @@ from fake_watcher import ToldCluster, ToldTelemetry
 
 from portal.dashboard import Dashboard
 from portal.dashboard.builder import Builder, Items
-from portal.dashboard.nodes import pools_by_index
+from portal.dashboard.nodes import node_item, pools_by_index
 from portal.dashboard.view import Placed
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, JobState
 from portal.models.cluster.dashboard import page_facts
@@ -338,3 +338,14 @@ def test_the_page_knows_which_of_slurms_states_mean_what() -> None:
     states = page_facts()["states"]
     assert "suspended" in states["running"] and "requeue_hold" in states["pending"]
     assert not {*states["running"], *states["pending"]} & {"completed", "unknown"}
+
+
+def test_a_node_says_how_many_shares_of_its_gpus_are_held() -> None:
+    shards = GpuPool(type="shard.t4", count=8, used=4, each=4, uncounted=1)
+    quarters = GpuPool(type="mps.t4", count=8, used=3, each=4)
+    item = node_item(node("gpu01", pool(2, 0, type="t4"), shares=(shards, quarters)))
+    assert [tuple(share.model_dump().values()) for share in item.shares] == [
+        ("shard.t4", 8, 4, True),
+        ("mps.t4", 8, 3, False),
+    ]
+    assert (item.gpus, item.gpus_allocated, item.gpu_types) == (2, 1, ("t4",))

@@ -67,6 +67,27 @@ async def test_gpus_that_are_not_counted_by_type_are_named(tres: str, words: str
     assert "AccountingStorageTRES=gres/gpu,gres/gpu:t4,gres/gpu:v100" in found.mend
 
 
+@pytest.mark.parametrize(
+    ("tres", "level"),
+    [("gres/gpu,gres/gpu:t4", "warning"), ("gres/gpu,gres/gpu:t4,gres/shard", "ok")],
+)
+async def test_shares_of_gpus_are_counted_too(tres: str, level: str) -> None:
+    checked = site(tres, "Operator", "t4")
+    snapshot = await checked.cluster.snapshot()
+    shares = (GpuPool(type="shard.t4", count=8, each=4),)
+    snapshot.nodes["t4"] = snapshot.nodes["t4"].altered(shares=shares)
+
+    async def told() -> ClusterSnapshot:
+        return snapshot
+
+    checked.cluster.snapshot = told
+    found = await slurm.gpus.function(checked)
+    assert found.level.name.lower() == level, found
+    assert ("gres/shard: not tracked" in found.found) == (level == "warning")
+    if level == "warning":
+        assert found.mend == "Add gres/shard to AccountingStorageTRES in slurm.conf."
+
+
 async def test_an_administrator_may_drain_nodes_and_the_portal_uses_that() -> None:
     found = await slurm.rights.function(site("gres/gpu", "Administrator"))
     assert "the portal's admins can drain nodes" in found.found

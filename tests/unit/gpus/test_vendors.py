@@ -29,6 +29,13 @@ CONTAINER = Environment(name="c", title="C", kind="container", image="/i/c.sif")
 AMD = VENDORS["amd"]
 
 
+def test_shares_have_the_vendor_of_their_gpus() -> None:
+    gpus = Gpus(vendor_of_type={"mi210": "amd"})
+    assert gpus.vendor_for("shard.mi210") is gpus.vendor_for("mi210") is AMD
+    for name in ("shard.t4", "shard", "a100_1g.10gb", "", None):
+        assert gpus.vendor_for(name) is DEFAULT
+
+
 def test_a_session_knows_each_vendor_with_the_same_variables() -> None:
     assert set(SESSION_VENDORS) == set(VENDORS)
     for name, vendor in VENDORS.items():

@@ -15,7 +15,14 @@ from portal.launch.fields import OF, sbatch_pairs
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
-from portal.models.cluster.cluster import Association, ClusterSnapshot, GpuPool, Node, Partition, Qos
+from portal.models.cluster.cluster import (
+    Association,
+    ClusterSnapshot,
+    GpuPool,
+    Node,
+    Partition,
+    Qos,
+)
 from portal.models.cluster.gpu_share import (
     Share,
     Slice,
@@ -146,9 +153,7 @@ def test_shares_are_chosen_and_never_given_unasked() -> None:
     narrow = LAB.altered(gpu_types=("shard.t4", "t4", "v100"))
     assert judge({"environment": "lab", "gpus": 1}, environment=narrow).gpu_type == "v100"
     only = LAB.altered(gpu_types=("v100",))
-    refused = refusal(
-        {"environment": "lab", "gpus": 1, "gpu_type": "shard.t4"}, environment=only
-    )
+    refused = refusal({"environment": "lab", "gpus": 1, "gpu_type": "shard.t4"}, environment=only)
     assert refused == "'Lab' runs only on these GPUs: v100."
 
 

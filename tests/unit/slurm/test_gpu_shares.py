@@ -21,11 +21,19 @@ from portal.slurm.watch.shares import with_counted_shares
         ("gpu:t4:2,shard:t4:8", "gpu:t4:1(IDX:1),shard:t4:1(IDX:0)", [("shard.t4", 8, 8, 4, 1)]),
         ("gpu:t4:2,shard:t4:8", "gpu:t4:1(IDX:1),shard:0", [("shard.t4", 8, 4, 4, 0)]),
         # Newer: the shares of each GPU.
-        ("gpu:t4:2,shard:t4:8", "gpu:t4:0(IDX:N/A),shard:t4:3(2/4,1/4)", [("shard.t4", 8, 3, 4, 0)]),
+        (
+            "gpu:t4:2,shard:t4:8",
+            "gpu:t4:0(IDX:N/A),shard:t4:3(2/4,1/4)",
+            [("shard.t4", 8, 3, 4, 0)],
+        ),
         ("gpu:t4:2,shard:t4:8", "gpu:t4:1(IDX:1),shard:t4:2(2/4,-/4)", [("shard.t4", 8, 6, 4, 0)]),
         ("gpu:2,shard:8", "gpu:0,shard:5", [("shard", 8, 5, 4, 0)]),
         # MPS in quarters of the 100 units of each GPU; a part of a quarter is one.
-        ("gpu:t4:2,mps:t4:200", "gpu:t4:0(IDX:N/A),mps:t4:60(60/100,0/100)", [("mps.t4", 8, 3, 4, 0)]),
+        (
+            "gpu:t4:2,mps:t4:200",
+            "gpu:t4:0(IDX:N/A),mps:t4:60(60/100,0/100)",
+            [("mps.t4", 8, 3, 4, 0)],
+        ),
         ("gpu:t4:2,mps:t4:200", "gpu:t4:0(IDX:N/A),mps:t4:1(IDX:1)", [("mps.t4", 8, 4, 4, 1)]),
         # Of one of two types, or of both.
         (

@@ -167,6 +167,23 @@ async def test_a_job_uses_no_more_memory_than_its_node_has(site: Site) -> None:
     assert site.shown() == {}
 
 
+async def test_the_use_of_a_shared_gpu_is_not_its_sessions(site: Site) -> None:
+    view = site.parts.dashboard.view
+    view.sessions["10"] = view.sessions["10"].model_copy(
+        update={"options": {"gpus": 2, "gpu_type": "shard.t4"}}
+    )
+    view.snapshot.jobs["10"] = view.snapshot.jobs["10"].altered(gpus=0, gpu_indexes={})
+    shared = {"utilization": 97, "memory_used": 15_000}
+    answer = await site.report("ada", shared, memory_used=2000)
+    assert answer.status_code == 204, answer.text
+    sums = (await site.parts.store.reports.of_sessions(["S10"]))["S10"]
+    assert (sums.gpu_seconds, sums.peak_gpu_memory, sums.peak_memory) == (0, None, 2000)
+    assert site.shown() == {}
+    # Another session's job without GPUs still cannot have one.
+    view.snapshot.jobs["11"] = view.snapshot.jobs["11"].altered(gpus=0, gpu_indexes={})
+    assert (await site.report("ada-second", 5, job_id="11")).status_code == 400
+
+
 @pytest.mark.parametrize(
     ("token", "job_id"), [("ada", "10"), ("ada-second", "11"), ("barbara", "12"), ("odd", "13")]
 )

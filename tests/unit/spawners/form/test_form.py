@@ -196,7 +196,9 @@ class TestView:
             return view(snapshot(nodes=there, partitions={"gpu": gpu}), form=form, last=last)
 
         one = shown()
-        tiles = [(tile.type, tile.title, tile.about, tile.free, tile.total) for tile in one.gpu_tiles]
+        tiles = [
+            (tile.type, tile.title, tile.about, tile.free, tile.total) for tile in one.gpu_tiles
+        ]
         assert tiles == [
             ("t4", "T4", "16 GB", 0, 2),
             ("shard.t4", "shard of T4", "1/4 of a GPU, shared with other jobs", 3, 8),
