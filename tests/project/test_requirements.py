@@ -41,6 +41,8 @@ OF_THE_ENVIRONMENT = {
     "tensorflow": "tensors of cells that use it",
     "torch": "tensors of programs and cells that use it",
 }
+# Executed by users in environments of their choice, as the notebooks beside them.
+OF_USERS = ROOT / "deploy/environments/starters"
 NOT_IMPORTED = {
     "jupyterhub-idle-culler": "a program, which the Hub runs as a service",
     "psycopg": "imported by SQLAlchemy, for a database of PostgreSQL",
@@ -81,6 +83,7 @@ def imports_of(source: str, file: str) -> Iterator[Import]:
 def foreign_imports(project: str) -> tuple[Import, ...]:
     """Return the imports of packages that are neither Python's nor of the project itself."""
     paths = [path for room in PROJECTS[project] for path in sorted((ROOT / room).rglob("*.py"))]
+    paths = [path for path in paths if path.parent != OF_USERS]
     own = {path.stem for path in paths if path.parent.name == "library"}  # beside a run's source
     own |= {Path(room).name for room in PROJECTS[project]} | set(sys.stdlib_module_names)
     found = [
