@@ -25,12 +25,10 @@ const table = new Table(byId("list"), {
   ...sortInAddress("-at", () => load(true)),
   columns: [
     { head: "Result", sort: "name", cell: (row) => [el("span.first", {}, capital(row.name)), el("span.second", {}, row.conditions)], wide: true },
-    { head: "Value", sort: "value", number: true, cell: (row) => el("span.nowrap", {}, `${number(row.value)} ${row.unit}`) },
+    { head: "Value", sort: "value", number: true, cell: value },
     { head: "Of the peak", number: true, cell: (row) => (row.share === null ? "–" : share(row.share)) },
-    { head: "Change", cell: (row) => (row.fall ? pill("failed", `${share(row.fall)} worse`) : "–") },
     { head: "Environment", sort: "environment", cell: environment },
-    { head: "Hardware", sort: "gpu_type", cell: (row) => [hardware(row), row.simulated ? simulated() : null] },
-    { head: "Nodes", sort: "nodes", cell: (row) => row.nodes || "–" },
+    { head: "Hardware", sort: "gpu_type", cell: (row) => [hardware(row), " ", row.simulated ? simulated() : null, el("span.second", {}, row.nodes)] },
     { head: "Measured", sort: "at", cell: (row) => el("span.nowrap", { title: exactly(row.at) }, clock(row.at)) },
     { head: "", cell: plotButton },
   ],
@@ -40,6 +38,11 @@ let values = followForm(byId("filters"), (fresh) => {
   load(true);
 });
 let drawn = ""; // what the plot shows
+
+function value(row) {
+  const worse = row.fall ? el("span.nowrap", {}, pill("failed", `${share(row.fall)} worse`)) : null;
+  return [el("span.nowrap", {}, `${number(row.value)} ${row.unit} `), worse];
+}
 
 function plotButton(row) {
   return el(
