@@ -17,6 +17,8 @@ from portal.work.run.kind import Run
 from portal.work.run.settings import Runs
 from portal.work.tensorboard.kind import TensorBoard
 
+from .benchmarks.audit import BenchmarkAudit
+from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
 from .run.tables import RUN_TABLES
@@ -79,5 +81,16 @@ add_features(
         pages="portal.work.run.pages:RUN_PAGES",
         navigation=(Entry("Runs", "runs", "chart-line"),),
         demo="portal.demo.run:PART",
+    ),
+    Feature(
+        "benchmarks",
+        actions=(BenchmarkAudit,),
+        tables=(BenchmarkRunTable, BenchmarkResultTable),
+        parts="portal.work.benchmarks.parts:BenchmarkParts",
+        endpoints="portal.work.benchmarks.endpoints:ENDPOINTS",
+        pages="portal.work.benchmarks.pages:BENCHMARK_PAGES",
+        navigation=(
+            Entry("Benchmarks", "benchmarks", "gauge-high", Group.SITE, detail="GPUs and storage"),
+        ),
     ),
 )

@@ -46,6 +46,8 @@ SOURCES_OF_RUNS = "deploy/demo/showcase/"
 FOR_SOURCES = {
     path.stem for path in (ROOT / "kernels/portal_session/runs/library").glob("portal_*.py")
 }
+# Executed by users in environments of their choice, as the notebooks beside them.
+OF_USERS = ROOT / "deploy/environments/starters"
 NOT_IMPORTED = {
     "jupyterhub-idle-culler": "a program, which the Hub runs as a service",
     "psycopg": "imported by SQLAlchemy, for a database of PostgreSQL",
@@ -86,6 +88,7 @@ def imports_of(source: str, file: str) -> Iterator[Import]:
 def foreign_imports(project: str) -> tuple[Import, ...]:
     """Return the imports of packages that are neither Python's nor of the project itself."""
     paths = [path for room in PROJECTS[project] for path in sorted((ROOT / room).rglob("*.py"))]
+    paths = [path for path in paths if path.parent != OF_USERS]
     own = {path.stem for path in paths if path.parent.name == "library"}  # beside a run's source
     own |= {Path(room).name for room in PROJECTS[project]} | set(sys.stdlib_module_names)
     found = [

@@ -23,7 +23,7 @@ _FIELDS = {
     "source": _PATH,
     "target": _PATH,
     "modules": "must be the name of a module, such as gcc/14.2",
-    "starters": "must be the name of a notebook, such as pytorch.ipynb",
+    "starters": "must be the name of a notebook or script, such as pytorch.ipynb",
     "courses": "must be the name of a course",
     "language": "must be one word, such as python",
     "kernels": "must be letters, digits, dots, dashes and underscores",

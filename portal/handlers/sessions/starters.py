@@ -14,7 +14,7 @@ from ..base.own_session import OwnSession
 
 FOLDER = "environments/starters"  # of deploy/
 LARGEST = 100_000  # bytes of one notebook
-_NAME = r"[a-z0-9][a-z0-9_-]{0,62}\.ipynb"
+_NAME = r"[a-z0-9][a-z0-9_-]{0,62}\.(?:ipynb|py)"
 
 
 class Starters(Frozen):

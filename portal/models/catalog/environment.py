@@ -20,7 +20,7 @@ AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f\x7f,:]*$
 ModuleName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$", max_length=128)
 ]
-StarterName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\.ipynb$")]
+StarterName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\.(ipynb|py)$")]
 _Group = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
 MAX_DESCRIPTION = 20_000  # characters of Markdown

@@ -92,6 +92,7 @@ HARMLESS = {
     "/notices",
     "/telemetry",
     # Of one's own runs, and there is none.
+    "/benchmarks/runs/{run}",
     "/runs/{run}",
     "/runs/{run}/again",
     "/runs/{run}/points/{point}/kernel",

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[3]
 CATALOG = ROOT / "deploy/environments"
 STARTERS = CATALOG / "starters"
 FILES = sorted(CATALOG.glob("*.yaml"))
-NOTEBOOKS = sorted(STARTERS.iterdir())
+NOTEBOOKS = sorted(STARTERS.glob("*.ipynb"))
+SCRIPTS = sorted(STARTERS.glob("*.py"))
 # What the catalog is to have at least.
 WANTED = {
     "tensorflow", "pytorch", "mxnet", "caffe2", "horovod", "rapids", "r", "python", "cuda",
@@ -56,7 +57,8 @@ def test_every_starter_is_a_file_and_every_file_a_starter(
     environments: dict[str, Environment],
 ) -> None:
     named = [name for one in environments.values() for name in one.starters]
-    assert sorted(named) == [path.name for path in NOTEBOOKS]  # each of one environment
+    # Each is of one environment.
+    assert sorted(named) == sorted(path.name for path in NOTEBOOKS + SCRIPTS)
     without = {name for name, environment in environments.items() if not environment.starters}
     assert without == UNTESTED
 

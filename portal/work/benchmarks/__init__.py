@@ -1,0 +1,1 @@
+"""Benchmarks: results of shipped scripts at this site, and GPUs by their data sheets."""

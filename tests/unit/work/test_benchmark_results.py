@@ -1,0 +1,154 @@
+"""Results of benchmarks: as scripts log them, with what Slurm says, and against data sheets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from portal.errors import InvalidRequest
+from portal.models.cluster.cluster import Job
+from portal.models.session.run_logged import Logged
+from portal.work.benchmarks import results
+from portal.work.benchmarks.results import BenchmarkResult, ReportedResult, falls, placed
+from portal.work.benchmarks.specifications import (
+    share_of_peak,
+    specification_for,
+    specifications,
+)
+
+TABLE = "benchmark throughput 0123456789abcdef"
+ROW = ["training", 812.5, "images/s", 2, "precision=fp16, ranks=2", "fp16", 2.454e10]
+ABOUT: dict[str, Any] = {
+    "user": "ada",
+    "run": "r1",
+    "benchmark": "throughput",
+    "environment": "pytorch",
+    "version": 3,
+    "at": 5.0,
+}
+
+
+def logged(*rows: list[Any], name: str = TABLE, columns: Any = results.COLUMNS) -> Logged:
+    return Logged(tables={name: (tuple(columns), *map(tuple, rows))})
+
+
+def reported(**more: Any) -> ReportedResult:
+    return ReportedResult.model_validate({**dict(zip(results.COLUMNS, ROW, strict=True)), **more})
+
+
+def a_result(**more: Any) -> BenchmarkResult:
+    job = Job(id="12_0", gpus=2, gpu_type="v100", nodes=("gpu01",))
+    return placed(reported(), job, simulated=False, about=ABOUT).model_copy(update=more)
+
+
+def test_a_table_of_a_script_is_read() -> None:
+    other = logged(["x"], name="confusion", columns=["a"])
+    assert list(results.logged_results(other)) == []
+    (found,) = results.logged_results(logged(ROW, [*ROW[:3], None, "", "", 0]))
+    assert (found.benchmark, found.digest) == ("throughput", "0123456789abcdef")
+    assert found.results == [
+        reported(), reported(gpus=None, conditions="", peak="", operations=0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (0, ""), (1, 0), (1, -1.0), (1, "812"), (1, True), (1, None), (2, "images a second"),
+        (3, -1), (3, "2"), (3, 1.5), (4, None), (5, "fp12"), (6, -1), (6, None),
+    ],
+)  # fmt: skip
+def test_a_row_that_is_no_result_is_refused(at: int, value: Any) -> None:
+    row = [*ROW[:at], value, *ROW[at + 1 :]]
+    with pytest.raises(InvalidRequest, match="is no result of a benchmark"):
+        list(results.logged_results(logged(row)))
+
+
+def test_a_table_in_another_form_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="The columns of"):
+        list(results.logged_results(logged(columns=["name", "value"])))
+    with pytest.raises(InvalidRequest, match="no result"):
+        list(results.logged_results(logged(ROW[:-1])))
+
+
+def test_hardware_is_what_slurm_says() -> None:
+    job = Job(id="12_0", gpus=2, gpu_type="v100", nodes=("gpu01", "gpu02"))
+
+    def of(gpus: int | None, *, simulated: bool = False, job: Job = job) -> BenchmarkResult:
+        return placed(reported(gpus=gpus), job, simulated=simulated, about=ABOUT)
+
+    assert (of(2).gpu_type, of(2).gpus, of(2).nodes) == ("v100", 2, "gpu01,gpu02")
+    assert (of(0).gpu_type, of(0).gpus, of(0).simulated) == ("", 0, False)  # its CPUs
+    with pytest.raises(InvalidRequest, match="3 GPUs; its job had 2"):
+        of(3)
+    played = of(0, simulated=True)
+    assert (played.gpu_type, played.gpus, played.simulated) == ("v100", 2, True)
+    disk = of(None, simulated=True)  # no GPU had to do with it
+    assert (disk.gpu_type, disk.gpus, disk.simulated) == ("", 0, False)
+    untyped = job.model_copy(update={"gpu_type": ""})
+    assert of(2, job=untyped).gpu_type == "gpu"
+
+
+def test_a_fall_of_ten_percent_is_named() -> None:
+    fallen = a_result(value=90.0, before=100.0)
+    slower = a_result(value=115.0, before=100.0, unit="µs")
+    quiet = [
+        a_result(value=90.1, before=100.0),
+        a_result(value=200.0, before=100.0),
+        a_result(value=50.0, unit="µs", before=100.0),
+        a_result(value=1.0),
+    ]
+    assert falls([fallen, slower, *quiet]) == [
+        "training (precision=fp16, ranks=2): 115 µs, before 100, which is 15% worse.",
+        "training (precision=fp16, ranks=2): 90 images/s, before 100, which is 10% worse.",
+    ]
+    assert [result.fall for result in quiet] == [0.0] * 4
+
+
+def test_the_data_sheets_are_complete() -> None:
+    known = specifications()
+    names = [name for entry in known for name in entry.names]
+    assert len(set(names)) == len(names)
+    wanted = ["t4", "v100", "a100", "h100", "h200", "l4", "mi250"]
+    assert set(wanted) <= set(names)
+    for entry in known:
+        assert entry.source and entry.memory and entry.bandwidth and entry.watts
+        assert entry.fp16 and entry.fp32 and entry.fp16 > entry.fp32, entry.title
+
+
+@pytest.mark.parametrize(
+    ("gpu_type", "title"),
+    [
+        ("v100", "NVIDIA V100 SXM2"),
+        ("tesla_v100-pcie-32gb", "NVIDIA V100 PCIe"),
+        ("A100", "NVIDIA A100 SXM4 40 GB"),
+        ("nvidia_a100_80gb_pcie", "NVIDIA A100 PCIe 80 GB"),
+        ("nvidia_a100-sxm4-80gb", "NVIDIA A100 SXM4 80 GB"),
+        ("nvidia_h100_80gb_hbm3", "NVIDIA H100 SXM5"),
+        ("l40s", "NVIDIA L40S"),
+        ("l40", None),
+        ("a1000", None),
+        ("a100_1g.5gb", None),
+        ("gpu", None),
+        ("", None),
+    ],
+)
+def test_a_type_of_slurm_is_found(gpu_type: str, title: str | None) -> None:
+    entry = specification_for(gpu_type, specifications())
+    assert (entry.title if entry else None) == title
+
+
+def test_a_share_of_the_peak() -> None:
+    v100 = specification_for("v100", specifications())
+    # 2,000 images a second of 24.54 GFLOP on two GPUs of 125 TFLOPS.
+    share = share_of_peak(2000, 2, "fp16", 2.454e10, v100)
+    assert share == pytest.approx(0.19632)
+    assert share_of_peak(450, 1, "bandwidth", 1e9, v100) == pytest.approx(0.5)
+    assert share_of_peak(2000, 2, "int8", 1e12, v100) is None  # not in its data sheet
+    assert share_of_peak(2000, 0, "fp16", 2.454e10, v100) is None
+    assert share_of_peak(2000, 2, "", 0, v100) is None
+    assert share_of_peak(2000, 2, "fp16", 2.454e10, None) is None
+    # Half of a card that counts as two GPUs.
+    mi250 = specification_for("mi250", specifications())
+    assert share_of_peak(181.05, 1, "fp16", 1e12, mi250) == pytest.approx(1.0)
