@@ -14,6 +14,8 @@ READS: dict[str, dict[str, int]] = {
         "kernels/portal_session/job_kernels/wire/messages.py": 1,
         "kernels/portal_session/runs/execution/manifest.py": 1,
         "kernels/portal_session/runs/plan.py": 1,
+        # The clock of this node is compared with the file system's.
+        "kernels/portal_session/runs/ranks/team.py": 1,
         "kernels/portal_session/runs/tracking/mlflow_values.py": 1,
         "kernels/portal_session/runs/execution/repetition.py": 1,
         "kernels/portal_session/situation.py": 1,
