@@ -14,8 +14,6 @@ READS: dict[str, dict[str, int]] = {
         "kernels/portal_session/job_kernels/wire/messages.py": 1,
         "kernels/portal_session/runs/execution/manifest.py": 1,
         "kernels/portal_session/runs/plan.py": 1,
-        # The clock of this node is compared with the file system's.
-        "kernels/portal_session/runs/ranks/team.py": 1,
         "kernels/portal_session/runs/tracking/mlflow_values.py": 1,
         "kernels/portal_session/runs/execution/repetition.py": 1,
         "kernels/portal_session/situation.py": 1,
@@ -111,6 +109,8 @@ READS: dict[str, dict[str, int]] = {
         "spawners/lifecycle/session_recorder.py": 1,
     },
     "compared with the times of files": {
+        # The clock of this node, with that of the file system.
+        "kernels/portal_session/runs/ranks/team.py": 1,
         "kernels/portal_session/job_kernels/job/past.py": 1,
         "kernels/portal_session/notebooks/executions.py": 5,
         "kernels/portal_session/notebooks/kernel_follower.py": 2,

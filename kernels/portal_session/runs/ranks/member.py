@@ -26,7 +26,7 @@ async def introduce(team: Team, **more: Any) -> None:
     """Say that this rank is here, and what is wrong with its node."""
     layout = team.layout
     problem = await in_thread(node_problem) if layout.leads_node else ""
-    skew = 0.0
+    skew: float | None = None
     if layout.leads_node:
         with contextlib.suppress(OSError):
             skew = await in_thread(team.skew)

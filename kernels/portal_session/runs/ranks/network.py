@@ -104,4 +104,4 @@ async def trial(address: str, port: int, key: str) -> str:
     except asyncio.TimeoutError:
         return f"no answer within {_PATIENCE:.0f} s"
     except OSError as error:
-        return error.strerror or str(error)
+        return os.strerror(error.errno) if error.errno else str(error)

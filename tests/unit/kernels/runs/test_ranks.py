@@ -45,7 +45,12 @@ def team(tmp_path: Path) -> Team:
 def here(**of_ranks: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """What four ranks on two nodes say, with more of ``r2`` and so on."""
     return {
-        rank: {"node": f"gpu0{rank // 2 + 1}", **of_ranks.get(f"r{rank}", {})} for rank in range(4)
+        rank: {
+            "node": f"gpu0{rank // 2 + 1}",
+            "skew": None if rank % 2 else 0.01,
+            **of_ranks.get(f"r{rank}", {}),
+        }
+        for rank in range(4)
     }
 
 
