@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frameworks import python_of
 from machine import patience
 from run_site import PlayedService, RunSite, manifest, played_service, wait_until
 from slurm_runs import Begun, Place
@@ -68,6 +69,46 @@ if os.environ["RANK"] == "2":
     load_data()
 all_reduce()
 """
+# A script goes on in an environment that has its packages, as the point's own may not.
+SWITCH = """
+import os, sys
+if os.environ.setdefault("PYTHON_OF_TEST", "") != "PYTHON":
+    os.environ["PYTHON_OF_TEST"] = "PYTHON"
+    os.execv("PYTHON", ["PYTHON", "-m", "portal_main"])
+"""
+DDP = """
+import json, os
+from pathlib import Path
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from portal_checkpoint import resumed
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(rank)  # DDP sends the weights of rank 0 to all
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+print("begins", flush=True)
+for step in resumed(range(STEPS), minutes=0, model=model, optimizer=optimizer):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+    if PAUSE:
+        import time
+        time.sleep(PAUSE)
+        print("step", step, flush=True)
+weights = torch.cat([one.detach().flatten() for one in model.parameters()])
+all_weights = [torch.zeros_like(weights) for _ in range(dist.get_world_size())]
+dist.all_gather(all_weights, weights)
+print("same", all(torch.equal(weights, one) for one in all_weights), dist.get_world_size())
+"""
+MPI = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+total = world.allreduce(world.rank)
+print(world.rank, world.size, total, flush=True)
+"""
 DYING = """
 import os, signal, time
 if os.environ["RANK"] == "1":
@@ -101,6 +142,11 @@ def begin(place: Place, site: RunSite, text: str, name: str, **more: Any) -> Beg
     plan = site.plan(site.script(text, f"{name}.py"))
     asked = {"nodes": 2, "cpus": 2, "ranks": 2, **more}
     return place.begin(site, plan, **asked)
+
+
+def inside(framework: str, text: str) -> str:
+    """Return a script that runs in the environment of a framework."""
+    return SWITCH.replace("PYTHON\"", f"{python_of(framework)}\"") + text
 
 
 def reports(site: RunSite, run: Begun) -> list[dict[str, Any]]:
@@ -222,6 +268,34 @@ def test_without_other_nodes_the_bad_one_is_only_named(place: Place, site: RunSi
         "cpu02 is unfit: the environment does not start there (exit code 255). There is no other "
         "node to run on."
     )
+
+
+def test_pytorch_trains_on_two_nodes(place: Place, site: RunSite) -> None:
+    text = inside("torch", DDP.replace("STEPS", "20").replace("PAUSE", "0"))
+    run = begin(place, site, text, "ddp", memory="2G")
+    last = ended(site, run, 120)
+    assert last["state"] == "succeeded", (last, run.log().read_text())
+    assert run.log().read_text() == "begins\nsame True 4\n"
+
+
+def test_a_training_goes_on_after_a_lost_node(place: Place, site: RunSite) -> None:
+    text = inside("torch", DDP.replace("STEPS", "40").replace("PAUSE", "0.5"))
+    run = begin(place, site, text, "lost", memory="2G", partition="gpu")
+    wait_until(lambda: "step 5" in (run.log().read_text() if run.log().exists() else ""))
+    place.slurm.run("scontrol", "requeue", f"{run.job}_0")  # as Slurm does when a node fails
+    last = ended(site, run, 150)
+    assert (last["state"], last["attempt"]) == ("succeeded", 2), last
+    steps = run.log(2).read_text().split("begins")[-1]
+    assert "step 0\n" not in steps and "step 39" in steps and "same True 4" in steps
+
+
+def test_mpi_finds_its_ranks(place: Place, site: RunSite) -> None:
+    run = begin(place, site, inside("mpi", MPI), "mpi")
+    last = ended(site, run, 90)
+    assert last["state"] == "succeeded", (last, run.log().read_text())
+    folder = run.log().parent
+    logs = [run.log(), *(folder / f"rank-{rank}.log" for rank in (1, 2, 3))]
+    assert [log.read_text() for log in logs] == [f"{rank} 4 6\n" for rank in range(4)]
 
 
 def test_one_node_without_ranks_has_one_process(place: Place, site: RunSite) -> None:
