@@ -20,6 +20,8 @@
 #   PORTAL_GPU_VARIABLES  names of the variables that name the job's GPUs, separated by spaces
 #                       (portal/gpus/); a container gets those that Slurm has set
 #   PORTAL_RESUMES      of a run's point: how many times it goes on after its time limit; not set: never
+#   PORTAL_RANKS        of a run's script: its ranks on each node; 0: one for each GPU if the job has
+#                       several nodes, else a single process; not set: always a single process
 #   PORTAL_UMASK        the umask of the session
 #   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
 #                       base64 of this server's certificate for JupyterHub's internal_ssl
@@ -189,20 +191,27 @@ unset PORTAL_VERIFY PORTAL_KEYS PORTAL_NODE_COPY PORTAL_IMAGE_ACCOUNT PORTAL_APP
 [ -n "${USER:-}" ] || USER=$(id -un)
 export USER LOGNAME="${LOGNAME:-$USER}"
 
-if [ "${PORTAL_KIND:-}" = container ]; then
-  # These are set only in the job, and --cleanenv drops them.
-  for name in ${PORTAL_GPU_VARIABLES:-CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES} \
-    USER LOGNAME SHELL ${!SLURM@}; do
+# Pass the variables with the names in $2… into the container that the program $1 starts. They are set
+# only in the job, and --cleanenv drops them.
+pass_in() {
+  local name program="$1"
+  shift
+  for name; do
     # ${!name} would evaluate an invalid name such as "a[$(date)]".
     [[ "$name" =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
     [ -n "${!name+x}" ] && export "APPTAINERENV_$name=${!name}"
   done
-  if [ "${1##*/}" = singularity ]; then
+  if [ "${program##*/}" = singularity ]; then
     # SingularityCE supports only the older prefix.
     for name in ${!APPTAINERENV_@}; do
       export "SINGULARITYENV_${name#APPTAINERENV_}=${!name}"
     done
   fi
+}
+
+read -ra gpu_names <<<"${PORTAL_GPU_VARIABLES:-CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES}"
+if [ "${PORTAL_KIND:-}" = container ]; then
+  pass_in "$1" "${gpu_names[@]}" USER LOGNAME SHELL ${!SLURM@}
 else
   passed=""
   for name in ${!APPTAINERENV_@}; do
@@ -244,7 +253,56 @@ if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
   set -u
 fi
 
-[ -n "$work${PORTAL_RESUMES:-}" ] || exec "$@"
+# The ranks of a run's script: srun starts the program once for each, and they find each other by the
+# files in a private folder (portal_session/runs/ranks/).
+team=""
+if [ -n "${PORTAL_RANKS:-}" ]; then
+  nodes="${SLURM_JOB_NUM_NODES:-1}" ranks="$PORTAL_RANKS"
+  if [ "$ranks" = 0 ]; then
+    ranks=1
+    [ "$nodes" = 1 ] || [ "${SLURM_GPUS_ON_NODE:-0}" = 0 ] || ranks="$SLURM_GPUS_ON_NODE"
+  fi
+  if [ $((nodes * ranks)) -gt 1 ]; then
+    team="$HOME/.portal/ranks/$SLURM_JOB_ID"
+    sweep "$HOME"/.portal/ranks/*
+    rm -rf -- "$team" # of an earlier start of this job
+    (umask 077 && mkdir -p -- "$team") || exit 74
+    spare=$(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --states=idle,mixed,allocated \
+      --format=%N 2>/dev/null | sort -u | wc -l)
+    mpi=none
+    case " $(srun --mpi=list 2>&1 | tr -s ',\n\t' ' ') " in
+      *" pmix "*)
+        # It may be listed and still lack a library on a node.
+        mpi=pmix
+        srun --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --mpi=pmix --input=none \
+          true >/dev/null 2>&1 || mpi=pmi2
+        ;;
+      *" pmi2 "*) mpi=pmi2 ;;
+    esac
+    export PORTAL_TEAM="$team" PORTAL_RANKS_ON_NODE="$ranks" PORTAL_SPARE_NODES=$((spare - nodes))
+    [ "${PORTAL_KIND:-}" != container ] ||
+      pass_in "$1" PORTAL_TEAM PORTAL_RANKS_ON_NODE PORTAL_SPARE_NODES
+    each="$(declare -f pass_in)"'
+      trap : TERM USR1 USR2 # the program ends by itself
+      [ "${PORTAL_KIND:-}" != container ] || pass_in "$2" $1 ${!SLURM@} ${!PMI@}
+      shift
+      "$@"
+      status=$?
+      echo "$status ${SLURMD_NODENAME:-}" >"$PORTAL_TEAM/.$SLURM_PROCID" &&
+        mv -- "$PORTAL_TEAM/.$SLURM_PROCID" "$PORTAL_TEAM/$SLURM_PROCID.over"
+      exit "$status"'
+    # Rank 0 decides when all end, so that the first error is told. Of several variables that mean
+    # the CPUs of a task, srun takes no two that differ.
+    share=$((${SLURM_CPUS_PER_TASK:-1} / ranks))
+    [ "$share" -gt 0 ] || share=1
+    set -- env -u SLURM_CPUS_PER_TASK -u SLURM_TRES_PER_TASK -u SLURM_NTASKS_PER_NODE \
+      srun --nodes="$nodes" --ntasks=$((nodes * ranks)) --ntasks-per-node="$ranks" \
+      --cpus-per-task="$share" --distribution=block --overcommit --mpi="$mpi" --input=none \
+      --kill-on-bad-exit=0 --wait=0 bash -c "$each" rank "${gpu_names[*]}" "$@"
+  fi
+fi
+
+[ -n "$work${PORTAL_RESUMES:-}$team" ] || exec "$@"
 # A separate process group (-m); without it, interrupts would be ignored in all child processes.
 set -m
 # Slurm's signal that the time is nearly over (sbatch --signal=B:USR1@…). A program that is only just
@@ -252,9 +310,15 @@ set -m
 [ -z "${PORTAL_RESUMES:-}" ] || trap '' USR1
 "$@" &
 server=$!
-trap 'kill -TERM "$server" 2>/dev/null' TERM
-[ -z "${PORTAL_RESUMES:-}" ] ||
-  trap 'while kill -USR1 "$server" 2>/dev/null; do sleep 3; done &' USR1
+if [ -n "$team" ]; then
+  # srun would kill its tasks at once, and would send another signal to all of their processes.
+  trap ': >"$team/stop"' TERM
+  [ -z "${PORTAL_RESUMES:-}" ] || trap ': >"$team/save"' USR1
+else
+  trap 'kill -TERM "$server" 2>/dev/null' TERM
+  [ -z "${PORTAL_RESUMES:-}" ] ||
+    trap 'while kill -USR1 "$server" 2>/dev/null; do sleep 3; done &' USR1
+fi
 while
   wait "$server"
   status=$?
@@ -263,16 +327,36 @@ do :; done
 trap - TERM
 [ -z "${PORTAL_RESUMES:-}" ] || trap '' USR1
 [ -z "$work" ] || rm -rf -- "$work"
+# The end of the rank that reports.
+[ -z "$team" ] || read -r status _ 2>/dev/null <"$team/0.over"
+# The task's own name: by the number alone, the last task of an array would requeue all others.
+task="${SLURM_ARRAY_JOB_ID:-}_${SLURM_ARRAY_TASK_ID:-}"
 # The point is saved, and goes on in another job (portal_session/runs/execution/outcome.py). Here,
-# since a container has no scontrol. The task's own name: by the number alone, the last task of an
-# array would requeue all others.
+# since a container has no scontrol.
 if [ -n "${PORTAL_RESUMES:-}" ] && [ "$status" = 85 ]; then
   for _ in {1..12}; do
-    if scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"; then
+    if scontrol requeue "$task"; then
       sleep 60 # Slurm ends this job now; if it ended by itself, it might count as failed
       break
     fi
     sleep 5 # slurmctld may be away
+  done
+fi
+# A node is unfit: the point starts again on others (portal_session/runs/ranks/preflight.py).
+if [ -n "$team" ] && [ "$status" = 86 ] && read -r unfit <"$team/exclude" &&
+  [[ "$unfit" =~ ^[A-Za-z0-9][A-Za-z0-9_.-]*(,[A-Za-z0-9][A-Za-z0-9_.-]*)*$ ]]; then
+  trap '' TERM # by which Slurm ends this job meanwhile
+  for _ in {1..12}; do
+    if scontrol requeuehold "$task"; then
+      for _ in {1..40}; do
+        scontrol update JobId="$task" ExcNodeList="$unfit" && break
+        sleep 0.5 # until the job has ended on its nodes
+      done
+      scontrol release "$task"
+      sleep 60
+      break
+    fi
+    sleep 5
   done
 fi
 exit "$status"

@@ -111,6 +111,8 @@ READS: dict[str, dict[str, int]] = {
         "spawners/lifecycle/session_recorder.py": 1,
     },
     "compared with the times of files": {
+        # The clock of this node, with that of the file system.
+        "kernels/portal_session/runs/ranks/team.py": 1,
         "kernels/portal_session/job_kernels/job/past.py": 1,
         "kernels/portal_session/notebooks/executions.py": 5,
         "kernels/portal_session/notebooks/kernel_follower.py": 2,

@@ -37,10 +37,11 @@ from .execution.manifest import (
 )
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import ENDS, RESUMES, SUCCEEDED, Outcome
+from .execution.outcome import AGAIN, ENDS, RESUMES, SUCCEEDED, Outcome
 from .execution.repetition import make_repetition
 from .execution.reports import Reports
 from .execution.resumption import Resumption
+from .execution.script_execution import FILE as LOG
 from .execution.script_execution import ScriptExecution, python
 from .execution.shown_values import shown_values
 from .execution.task import (
@@ -56,6 +57,11 @@ from .frozen import VARIABLE as FROZEN
 from .live.channel import LiveChannel
 from .live.kept_kernel import kept_until
 from .live.logged import LoggedFiles
+from .ranks.follower import Follower
+from .ranks.layout import Layout
+from .ranks.lead import LeadExecution
+from .ranks.preflight import Exclusions
+from .ranks.team import Team
 from .search.question import ask_parameters, objective_missing
 from .search.repeated import parameters_before
 from .source import injected, parsed
@@ -81,10 +87,13 @@ _AT_THE_END = 90.0  # seconds around the end of the job's time, in which SIGTERM
 
 
 class PointRun:
-    """Execution of the task's point, from its files to its last report."""
+    """Execution of the task's point, from its files to its last report. ``team``: the ranks of its
+    script, if it has several; this is rank 0."""
 
-    def __init__(self, task: Task, environ: Mapping[str, str]) -> None:
-        self._task, self._environ = task, environ
+    def __init__(
+        self, task: Task, environ: Mapping[str, str], team: Team | None = None
+    ) -> None:
+        self._task, self._environ, self._team = task, environ, team
         self._execution: Any = None
         self._metrics: Metrics | None = None
         self._tracking: Tracking | None = None
@@ -158,7 +167,7 @@ class PointRun:
             outcome = Outcome.failed(str(error), 72)
         except Exception as error:  # the portal and the manifest say so in any case
             outcome = Outcome.failed(f"The point could not be executed: {error!r}")
-        hurries = bool(self._reason) or outcome.exit == RESUMES
+        hurries = bool(self._reason) or outcome.exit in AGAIN
         if facts:
             await asyncio.wait(facts, timeout=0 if hurries else _FACTS)
             facts[0].cancel()
@@ -204,15 +213,30 @@ class PointRun:
         assert self._resumption is not None and self._tracking is not None
         assert self._code is not None
         named["more"] = {**self._tracking.begin(os.environ), **self._resumption.variables}
-        named["more"][FROZEN] = self._code.name
-        if task.origin is not None and task.origin.user != self._environ.get("JUPYTERHUB_USER"):
-            # Its other processes do not import from a folder that the other user may change.
-            named["more"]["PYTHONSAFEPATH"] = "1"
         if point.source.suffix == ".py":
-            variables = of_program(self._environ, **named, values=point.values)
-            argv = arguments(point.values, point.typed)
-            copy = Path(self._code.name, point.source.name)
-            return ScriptExecution(copy, point.path, argv, folder, point.cwd, variables, limit)
+            make = functools.partial(
+                _script, self._environ, task, point, Path(self._code.name), folder
+            )
+            if self._team is None:
+                return make(named["more"], metrics=named["metrics"])
+            return LeadExecution(
+                self._team,
+                folder,
+                Exclusions(task.folder, task.number),
+                lambda more: make({**named["more"], **more}, metrics=named["metrics"]),
+                {
+                    "folder": str(folder),
+                    "values": point.values,
+                    "more": self._resumption.variables,
+                },
+                self._stop,
+                self._save,
+            )
+        if self._team is not None:
+            raise RunError(
+                "A notebook cannot have several ranks, since it has one kernel. Write what they do "
+                "into a script (.py), or run the notebook on one node."
+            )
         try:
             from .execution.notebook_execution import NotebookExecution
         except ModuleNotFoundError as error:
@@ -221,6 +245,7 @@ class PointRun:
                 f"'{error.name}'. Install 'nbclient' into it, which comes with JupyterLab."
             ) from None
         notebook = injected(parsed(point.frozen.content, point.source.name), point.values)
+        named["more"] |= _of_code(self._environ, task, Path(self._code.name))
         execution = NotebookExecution(
             notebook,
             point.kernel,
@@ -313,10 +338,10 @@ class PointRun:
                 print(problem, file=sys.stderr, flush=True)
         report |= self._shown(newest=True)
         if self._logged is not None:  # before the report: the last one may end the run
-            hurries = self._reason or outcome.exit == RESUMES
+            hurries = self._reason or outcome.exit in AGAIN
             sent = asyncio.ensure_future(in_thread(self._logged.send))
             await asyncio.wait({sent}, timeout=_LAST_LOGGED_STOPPED if hurries else _LAST_LOGGED)
-        patience = _LAST_STOPPED if self._reason or outcome.exit == RESUMES else _LAST
+        patience = _LAST_STOPPED if self._reason or outcome.exit in AGAIN else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
         stopped = asyncio.ensure_future(self._stopped.wait())
         first = asyncio.FIRST_COMPLETED
@@ -356,7 +381,65 @@ class PointRun:
             self._resumption.ask(self._execution.stop)
 
     def _resumed(self) -> str:
-        return "" if self._resumption is None else self._resumption.words
+        """Return what there is to say about a point that runs."""
+        of_ranks = getattr(self._execution, "words", "")
+        return of_ranks or ("" if self._resumption is None else self._resumption.words)
+
+
+def _of_code(environ: Mapping[str, str], task: Task, code: Path) -> dict[str, str]:
+    """Return the variables by which a program finds its frozen code."""
+    named = {FROZEN: str(code)}
+    if task.origin is not None and task.origin.user != environ.get("JUPYTERHUB_USER"):
+        # Its other processes do not import from a folder that the other user may change.
+        named["PYTHONSAFEPATH"] = "1"
+    return named
+
+
+def _script(
+    environ: Mapping[str, str],
+    task: Task,
+    point: PlannedPoint,
+    code: Path,
+    folder: Path,
+    more: Mapping[str, str],
+    *,
+    metrics: Path,
+    log: str = LOG,
+) -> ScriptExecution:
+    """Return the execution of a point's script, whose frozen code is in ``code``."""
+    named = {**more, **_of_code(environ, task, code)}
+    variables = of_program(
+        environ,
+        name=task.name,
+        number=task.number,
+        metrics=metrics,
+        values=point.values,
+        more=named,
+    )
+    return ScriptExecution(
+        code / point.source.name,
+        point.path,
+        arguments(point.values, point.typed),
+        folder,
+        point.cwd,
+        variables,
+        _limit(environ),
+        log,
+        tuple(more),
+    )
+
+
+def _follower(task: Task, team: Team, environ: Mapping[str, str]) -> Follower:
+    """Return the program of a rank other than 0. What it logs as metrics is in a file of its own:
+    those of the point are rank 0's."""
+
+    def make(
+        point: PlannedPoint, code: Path, folder: Path, more: Mapping[str, str], log: str
+    ) -> ScriptExecution:
+        metrics = folder / Path(log).with_suffix(".metrics.jsonl")
+        return _script(environ, task, point, code, folder, more, metrics=metrics, log=log)
+
+    return Follower(task, team, environ, _private_folder, make)
 
 
 def _private_folder(environ: Mapping[str, str]) -> tempfile.TemporaryDirectory[str]:
@@ -389,8 +472,16 @@ def main() -> None:
         raise SystemExit(72) from error
     if task.limit:  # it is about as old as the job
         os.environ.setdefault(END, str(int(time.time()) + task.limit))
+    layout = Layout.from_environ(os.environ)
+    team = None if layout is None else Team(layout)
+
+    async def run() -> int:
+        if team is not None and team.layout.rank:
+            return await _follower(task, team, os.environ).run()
+        return await PointRun(task, os.environ, team).run()
+
     # Leave at once: a thread may still wait for a portal that does not answer.
-    code = asyncio.run(PointRun(task, os.environ).run())
+    code = asyncio.run(run())
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

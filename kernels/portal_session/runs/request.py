@@ -18,15 +18,16 @@ LIMITS = {
     "trials": (1, 1_000),
     "at_once": (1, 1_000),
     "resumes": (0, 1_000),
+    "ranks": (1, 256),
 }
-_NUMBERS = ("sample", "seed", "at_once")  # of the dialog
+_NUMBERS = ("sample", "seed", "at_once", "ranks")  # of the dialog
 _LONGEST = 1000  # characters of a path or name
 _LONGEST_VALUES = 10_000  # characters of the values of a parameter
 _MOST = 200  # parameters
 # Names in what the portal is asked for that are no resources.
 _OF_RUN = frozenset(
     {"id", "name", "source", "folder", "points", "code_digest", "at_once", "keep_failed"}
-    | {"resumes", "environment", "search", "after", "notify"}
+    | {"resumes", "ranks", "environment", "search", "after", "notify"}
 )
 
 
@@ -38,9 +39,9 @@ class RunRequest(NamedTuple):
     parameter, "0.1, 0.01" or a JSON list; several make a grid. ``file``: path of a list of points.
     ``sample``: number of points of the grid, chosen at random by ``seed``; 0: all. ``ranges``:
     NAME=RANGE of a search, of ``trials`` points, which ``maximize`` or ``minimize`` a metric.
-    ``at_once``, ``keep_failed``, ``resumes``: as the portal takes them. ``after``: name or id of a
-    run; ``notify``: events. ``environment``, ``kernel``: "" for the session's and the notebook's.
-    ``resources`` of each point, by name: the portal alone judges them.
+    ``at_once``, ``keep_failed``, ``resumes``, ``ranks``: as the portal takes them. ``after``: name
+    or id of a run; ``notify``: events. ``environment``, ``kernel``: "" for the session's and the
+    notebook's. ``resources`` of each point, by name: the portal alone judges them.
     """
 
     source: Path
@@ -60,6 +61,7 @@ class RunRequest(NamedTuple):
     after: str | None = None
     notify: Sequence[str] = ()
     resumes: int = 0
+    ranks: int = 0
     environment: str | None = None
     kernel: str | None = None
     resources: Mapping[str, Any] = {}

@@ -58,6 +58,11 @@ def prepare(
     source, name, points, seed, search, typed = read_points(request)
     if request.keep_failed and source.notebook is None:
         raise RunError("'--keep-failed' is for notebooks: a script has no kernel.")
+    if request.ranks > 1 and source.notebook is not None:
+        with about("ranks"):
+            raise RunError(
+                "A notebook has one kernel, and no ranks. Write what they do into a script (.py)."
+            )
     environment = request.environment or environ.get("PORTAL_ENVIRONMENT", "")
     kernel = request.kernel or kernel_for(source, environ)
     check_kernel(kernel, kernels)
@@ -86,6 +91,7 @@ def prepare(
     more = {
         "keep_failed": request.keep_failed,
         "resumes": request.resumes,
+        "ranks": request.ranks,
         "environment": environment,
         "search": search,
         "notify": sorted(set(request.notify)),

@@ -18,6 +18,7 @@ MOST_AT_ONCE = 1_000
 MOST_ATTEMPTS = 100_000
 MOST_DRIFT = 30  # sentences about a point
 MOST_RESUMES = 1_000
+MOST_RANKS = 256  # on a node
 LONGEST_PATH = 1_000  # characters
 
 
@@ -76,6 +77,7 @@ AfterRun = Annotated[
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
 KeepFailed = Annotated[bool, Field(strict=True)]
 Resumes = Annotated[int, Field(ge=0, le=MOST_RESUMES, strict=True)]
+Ranks = Annotated[int, Field(ge=0, le=MOST_RANKS, strict=True)]
 Digest = Annotated[
     str,
     StringConstraints(pattern=r"^(sha256:[0-9a-f]{64})?$"),
@@ -118,7 +120,8 @@ class AskedRun(Frozen):
     them run at the same time at most; ``keep_failed``: the kernel of a notebook's cell that fails
     is kept for ten minutes; ``after``: the id of another run of the same user, all of whose points
     must succeed first; ``resumes``: how many times a point goes on in another job after the time
-    limit of its own; ``code_digest``: of what is executed, the frozen source with its local modules
+    limit of its own; ``ranks``: how many processes execute a script together on each node, 0: one
+    for each GPU if it has several nodes, else one; ``code_digest``: of what is executed, the frozen source with its local modules
     and points, by which each task knows them again; "" of a run that is older than this. The folder
     of a repetition may begin with "~", the home of its user on the node.
 
@@ -136,6 +139,7 @@ class AskedRun(Frozen):
     keep_failed: KeepFailed = False
     after: AfterRun = ""
     resumes: Resumes = 0
+    ranks: Ranks = 0
     code_digest: Digest = ""
     only: PointNumbers = ""
     attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS - 1_000, strict=True)] = 0

@@ -135,6 +135,15 @@ class Run(KindById):
         """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
         maximum number of tasks of a Slurm array; None: unknown."""
         limits, points = hub.settings(Runs), self.run.points
+        if self.run.ranks > 1 and not self.run.source.endswith(".py"):
+            raise InvalidRequest(
+                "A notebook has one kernel, and no ranks. Write what they do into a script (.py).",
+                "ranks",
+            )
+        if self.run.ranks > 1 and self.space.name:
+            raise NotAllowed(
+                f"Runs of a {self.space.noun} are on one node, and their scripts have one rank."
+            )
         if not limits.per_user:
             raise NotAllowed("Runs are not offered on this site.")
         if points > limits.points:
@@ -205,6 +214,8 @@ class Run(KindById):
 
     def script_variables(self, account: str, home: str) -> dict[str, str]:
         own = {"PORTAL_RESUMES": str(self.run.resumes)} if self.run.resumes else {}
+        if self.run.source.endswith(".py") and not self.space.name:
+            own["PORTAL_RANKS"] = str(self.run.ranks)
         return {**super().script_variables(account, home), **own}
 
     def sbatch_options(self) -> Sequence[str]:

@@ -13,24 +13,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from machine import patience
-from portal_session.runs.plan import Plan
 from run_site import PlayedService, RunSite, played_service, wait_until
+from slurm_runs import Begun, Place
 from small import SmallSlurm
 from small_slurm import started
 
-from portal.launch.container import sbatch_options, script_environment, session_script
-from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import JobState
-from portal.models.session.resources import Resources
-from portal.models.session.run import AskedRun, PointState, RunPoint
-from portal.slurm import Cluster, SlurmRunner
+from portal.models.session.run import PointState, RunPoint
 from portal.work.run.endings import ended_point
-from portal.work.run.kind import Run
 from spawners.lifecycle.job_watch import JobWatch
 
 ATTEMPTS = 3  # of the training, at least
@@ -57,49 +51,6 @@ for step in resumed(range(40), minutes=0, seen=seen):
 print("seen", seen == list(range(40)))
 """
 DEAF = "print('on', flush=True)\nimport time\ntime.sleep(600)\n"
-
-
-class Begun(NamedTuple):
-    """Run whose array job Slurm has."""
-
-    plan: Plan
-    job: str
-
-    def log(self, attempt: int = 1, point: int = 0) -> Path:
-        name = f"{point:04d}-{attempt}" if attempt > 1 else f"{point:04d}"
-        return self.plan.folder / name / "output.log"
-
-
-class Place:
-    """The small Slurm, and runs in it, whose points report to a played service each."""
-
-    def __init__(self, slurm: SmallSlurm, root: Path) -> None:
-        self.slurm, self.root = slurm, root
-        runner = SlurmRunner(slurm_conf=slurm.env["SLURM_CONF"])
-        self.cluster = Cluster(runner=runner, patience=60, rpcs_per_second=100.0, burst=100)
-
-    def begin(self, site: RunSite, plan: Plan, *, resumes: int, partition: str, time: str) -> Begun:
-        """Submit a run as the portal does."""
-        asked = AskedRun(
-            id=plan.id, name=plan.name, source=str(plan.source), folder=str(plan.folder),
-            points=plan.points, resumes=resumes,
-        )  # fmt: skip
-        resources = Resources(cpus=1, memory="500M", time=time, partition=partition)
-        kind = Run(run=asked).within(resources.time)
-        environment = Environment(name="venv", title="V", kind="venv", path=sys.prefix)
-        options = sbatch_options(
-            resources, name="portal-venv", output=f"{site.home}/{plan.name}.log",
-            directory=str(site.home),
-        )  # fmt: skip
-        of_slurm = {"PATH", *(name for name in site.environ if name.startswith("SLURM"))}
-        own = {name: value for name, value in site.environ.items() if name not in of_slurm}
-        env = script_environment(environment, {**own, **kind.variables()})
-        env |= {**kind.script_variables("", ""), "PORTAL_UMASK": "0022"}
-        env["HOME"] = str(site.home)
-        program = [sys.executable, "-m", kind.module]
-        argv = ["sbatch", "--parsable", *options, *kind.sbatch_options()]
-        said = self.slurm.run(*argv, str(session_script()), *program, env=env)
-        return Begun(plan, said.strip())
 
 
 @pytest.fixture(scope="module")

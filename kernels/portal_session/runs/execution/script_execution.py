@@ -42,8 +42,9 @@ def python(environ: Mapping[str, str]) -> str:
 
 class ScriptExecution:
     """Execution of ``script``, the frozen copy of the file ``path``, with these arguments in
-    ``cwd``; its output grows in ``folder``, up to ``largest`` bytes. A script has no cells: `cell`
-    and `cells` are None."""
+    ``cwd``; its output grows in the file ``log`` of ``folder``, up to ``largest`` bytes. A script
+    has no cells: `cell` and `cells` are None. ``passed``: names of variables that a container
+    beside this program gets too. `code`: its exit code, once it has ended."""
 
     cell = cells = None
     held = None  # a script has no kernel
@@ -57,14 +58,23 @@ class ScriptExecution:
         cwd: Path,
         variables: Mapping[str, str],
         largest: int,
+        log: str = FILE,
+        passed: Sequence[str] = (),
     ) -> None:
-        self._script, self._arguments, self._folder, self._cwd = script, arguments, folder, cwd
+        self._script, self._arguments, self._cwd = script, arguments, cwd
+        self._log, self._passed = folder / log, passed
+        self.code: int | None = None
         self._variables = {"PYTHONUNBUFFERED": "1", **variables}
         self._variables |= {FROZEN: str(script), SOURCE: str(path)}
         self._largest, self._size, self._tail = largest, 0, b""
         self._process: asyncio.subprocess.Process | None = None
         self._stopped, self._stopping = "", asyncio.Event()
         self._patience = ENDS
+
+    @property
+    def pid(self) -> int | None:
+        """Process of the script while it runs, which leads a group of its own."""
+        return None if self._process is None or self.code is not None else self._process.pid
 
     def stop(self, reason: str, seconds: float = ENDS) -> None:
         """Stop the script, which has ``seconds`` to end; ``reason`` is a sentence."""
@@ -74,7 +84,7 @@ class ScriptExecution:
 
     async def rendered(self, state: str, largest: int) -> dict[str, Any]:
         """Return the end of the log, as `log_rendering` does."""
-        return await in_thread(log_rendering, self._folder / FILE, largest)
+        return await in_thread(log_rendering, self._log, largest)
 
     async def run(self) -> Outcome:
         """Run the script to its end."""
@@ -88,14 +98,14 @@ class ScriptExecution:
         if container is not None:
             inside = ["-m", _MAIN] if container.has(str(main)) else ["-c", main.read_text()]
             argv = container.command(["python3", *inside, *self._arguments], start)
-            names = ("PYTHONUNBUFFERED", "PYTHONPATH")
+            names = ("PYTHONUNBUFFERED", "PYTHONPATH", *self._passed)
             variables = container.environment(variables, names)
         else:
             argv += self._arguments
         try:
-            log = (self._folder / FILE).open("xb", buffering=0)
+            log = self._log.open("xb", buffering=0)
         except OSError as error:
-            return Outcome.failed(f"{FILE} cannot be written: {reason(error)}")
+            return Outcome.failed(f"{self._log.name} cannot be written: {reason(error)}")
         with log:
             # Not asyncio's own pipe: with it, the end of the script is that of all who hold it.
             read_end, write_end = os.pipe()
@@ -109,6 +119,7 @@ class ScriptExecution:
                     stdout=write_end,
                     stderr=asyncio.subprocess.STDOUT,
                     start_new_session=True,
+                    pass_fds=_of_mpi(variables),
                 )
             except (OSError, ValueError) as error:
                 output.close()
@@ -152,13 +163,13 @@ class ScriptExecution:
             await asyncio.wait({reading}, timeout=_LEAST)
             reading.cancel()
         results = await asyncio.gather(reading, return_exceptions=True)
-        code = ending.result()
+        code = self.code = ending.result()
         if code == -signal.SIGTERM and not self._stopped:
             await asyncio.sleep(_TOGETHER)
         if self._stopped:
             return Outcome.failed(self._stopped, STOPPED)
         if isinstance(results[0], OSError):
-            return Outcome.failed(f"{FILE} cannot be written: {reason(results[0])}")
+            return Outcome.failed(f"{self._log.name} cannot be written: {reason(results[0])}")
         if code == 0:
             return Outcome(SUCCEEDED, left, 0)
         sentence = self._sentence(code)
@@ -204,6 +215,15 @@ class ScriptExecution:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
+
+
+def _of_mpi(variables: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the descriptor by which a library of MPI asks srun for the other ranks (PMI-1, 2)."""
+    with contextlib.suppress(KeyError, ValueError, OSError):
+        descriptor = int(variables["PMI_FD"])
+        os.fstat(descriptor)
+        return (descriptor,)
+    return ()
 
 
 def _error_of(lines: Sequence[str]) -> str:

@@ -38,7 +38,23 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
         while trace is not None and trace.tb_frame.f_code.co_filename != path:
             trace = trace.tb_next
         traceback.print_exception(kind, error, trace)
+        noted = os.environ.get("PORTAL_ERROR_AT")
+        if noted:  # of several ranks: the time of the file says which one failed first
+            try:
+                open(noted, "x").close()  # noqa: PTH123
+            except OSError:
+                pass
 
+    stack = os.environ.get("PORTAL_STACK")
+    if stack and names["__name__"] == "__main__":  # where a rank waits (runs/ranks/stall.py)
+        import faulthandler
+        import signal
+
+        try:
+            file = open(stack, "w")  # noqa: PTH123, SIM115 - faulthandler keeps it
+            faulthandler.register(signal.SIGRTMIN + 9, file=file, all_threads=False)
+        except (OSError, ValueError, AttributeError):
+            pass
     if names["__name__"] == "__main__":
         sys.argv[0] = path
         sys.excepthook = show_error

@@ -111,6 +111,14 @@ def parser(fields: resources.Fields = ()) -> argparse.ArgumentParser:
         default=0,
         help="how many times a point that saves checkpoints continues after its time limit (0)",
     )
+    options.add_argument(
+        "--ranks",
+        metavar="N",
+        type=_whole("ranks"),
+        default=0,
+        help="number of processes on each node that execute a script together; by default one for "
+        "each GPU with --nodes, else one",
+    )
     options.add_argument("--environment", help="environment; by default the session's")
     options.add_argument("--kernel", help="kernelspec; by default the notebook's")
     resources.add_options(options, fields)

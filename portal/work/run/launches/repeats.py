@@ -38,6 +38,7 @@ def repeat(user: str, original: Run, name: str) -> Run:
         at_once=original.at_once,
         keep_failed=original.keep_failed,
         resumes=original.resumes,
+        ranks=original.ranks,
         origin=RunOrigin(id=original.id, user=original.user, folder=original.folder),
         version=original.version,
         digest=original.digest,

@@ -44,7 +44,7 @@ runs = keyed(
     *filled(NAME, "after", server_default=_EMPTY),
     *filled(TEXT, "reason", server_default=_EMPTY),
     *filled(TEXT, "only", "digest", "code_digest", server_default=text("''")),
-    *filled(COUNT, "attempt", "version", server_default="0"),
+    *filled(COUNT, "attempt", "version", "ranks", server_default="0"),
     *optional(Json, "origin"),
     *filled(NAME, SPACE, server_default=_EMPTY),
     Index(None, "user", "created_at"),

@@ -1,0 +1,312 @@
+"""Ranks of a script on two nodes of a real Slurm: they find each other, the first error is told, a
+rank that hangs is named, and a node on which the environment does not start is excluded."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frameworks import python_of
+from machine import patience
+from run_site import PlayedService, RunSite, manifest, played_service, wait_until
+from slurm_runs import Begun, Place
+from small import SmallSlurm
+from small_slurm import started
+
+ROUND = """
+import json, os, socket, time
+from pathlib import Path
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+         "GLOO_SOCKET_IFNAME", "SLURMD_NODENAME", "SLURM_PROCID")
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == 0:  # an all-reduce of the ranks, by hand
+    with socket.create_server(address) as server:
+        others = [server.accept()[0] for _ in range(size - 1)]
+        total = sum(other.recv(1)[0] for other in others)
+        for other in others:
+            other.sendall(bytes([total]))
+else:
+    for _ in range(100):
+        try:
+            own = socket.create_connection(address)
+            break
+        except OSError:
+            time.sleep(0.1)
+    own.sendall(bytes([rank]))
+    total = own.recv(1)[0]
+about = {name: os.environ.get(name) for name in names}
+Path(f"rank-{rank}.json").write_text(json.dumps({**about, "total": total}))
+print("rank", rank, "has", total)
+"""
+RAISING = """
+import os, time
+rank = int(os.environ["RANK"])
+def layer(x):
+    raise ValueError(f"rank {rank} has no data")
+if rank == 3:
+    time.sleep(1)
+    layer(1)
+try:
+    time.sleep(8 + rank)  # the collective that ends when rank 3 has gone
+finally:
+    print("rank", rank, "was here")
+raise RuntimeError("connection closed by peer")
+"""
+HANGING = """
+import os, time
+def all_reduce():
+    time.sleep(600)
+def load_data():
+    time.sleep(600)
+if os.environ["RANK"] == "2":
+    load_data()
+all_reduce()
+"""
+# A script goes on in an environment that has its packages, as the point's own may not.
+SWITCH = """
+import os, sys
+if os.environ.setdefault("PYTHON_OF_TEST", "") != "PYTHON":
+    os.environ["PYTHON_OF_TEST"] = "PYTHON"
+    os.execv("PYTHON", ["PYTHON", "-m", "portal_main"])
+"""
+DDP = """
+import json, os
+from pathlib import Path
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from portal_checkpoint import resumed
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(rank)  # DDP sends the weights of rank 0 to all
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+print("begins", flush=True)
+for step in resumed(range(STEPS), minutes=0, model=model, optimizer=optimizer):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+    if PAUSE:
+        import time
+        time.sleep(PAUSE)
+        print("step", step, flush=True)
+weights = torch.cat([one.detach().flatten() for one in model.parameters()])
+all_weights = [torch.zeros_like(weights) for _ in range(dist.get_world_size())]
+dist.all_gather(all_weights, weights)
+print("same", all(torch.equal(weights, one) for one in all_weights), dist.get_world_size())
+"""
+MPI = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+total = world.allreduce(world.rank)
+print(world.rank, world.size, total, flush=True)
+"""
+DYING = """
+import os, signal, time
+if os.environ["RANK"] == "1":
+    time.sleep(1)
+    os.kill(os.getppid(), signal.SIGKILL)  # its program on the node, as for want of memory
+time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    root = tmp_path_factory.mktemp("ranks")
+    with started(SmallSlurm(root / "slurm", accounting=False, requeue_after=5)) as slurm:
+        place = Place(slurm, root)
+        yield place
+        place.cluster.close()
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[PlayedService]:
+    with played_service() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def site(place: Place, service: PlayedService) -> RunSite:
+    return RunSite(place.root, service)
+
+
+def begin(place: Place, site: RunSite, text: str, name: str, **more: Any) -> Begun:
+    plan = site.plan(site.script(text, f"{name}.py"))
+    asked = {"nodes": 2, "cpus": 2, "ranks": 2, **more}
+    return place.begin(site, plan, **asked)
+
+
+def inside(framework: str, text: str) -> str:
+    """Return a script that runs in the environment of a framework."""
+    return SWITCH.replace("PYTHON\"", f"{python_of(framework)}\"") + text
+
+
+def reports(site: RunSite, run: Begun) -> list[dict[str, Any]]:
+    return [one for one in site.service.reports if one["job"].startswith(f"{run.job}_")]
+
+
+def ended(site: RunSite, run: Begun, seconds: float = 60) -> dict[str, Any]:
+    """Wait until the point has ended; return its last report."""
+
+    def last() -> dict[str, Any]:
+        return next(
+            (one for one in reports(site, run) if one["state"] in ("succeeded", "failed")), {}
+        )
+
+    try:
+        wait_until(last, seconds)
+    except AssertionError:
+        print(*(path.read_text() for path in site.home.glob("*.log")), sep="\n")
+        raise
+    return last()
+
+
+def test_the_ranks_of_two_nodes_find_each_other(place: Place, site: RunSite) -> None:
+    run = begin(place, site, ROUND, "round")
+    assert ended(site, run)["state"] == "succeeded"
+    ranks = [json.loads((site.work / f"rank-{rank}.json").read_text()) for rank in range(4)]
+    assert [(one["RANK"], one["LOCAL_RANK"]) for one in ranks] == [
+        ("0", "0"), ("1", "1"), ("2", "0"), ("3", "1")
+    ]  # fmt: skip
+    assert {(one["WORLD_SIZE"], one["LOCAL_WORLD_SIZE"], one["total"]) for one in ranks} == {
+        ("4", "2", 6)
+    }
+    assert [one["SLURMD_NODENAME"] for one in ranks] == ["cpu01", "cpu01", "cpu02", "cpu02"]
+    assert len({(one["MASTER_ADDR"], one["MASTER_PORT"]) for one in ranks}) == 1
+    assert {one["GLOO_SOCKET_IFNAME"] for one in ranks} == {"lo"}
+    folder = run.log().parent
+    assert run.log().read_text() == "rank 0 has 6\n"
+    logs = {path.name: path.read_text() for path in folder.glob("rank-*.log")}
+    assert logs == {f"rank-{rank}.log": f"rank {rank} has 6\n" for rank in (1, 2, 3)}
+
+
+def test_the_first_error_is_told(place: Place, site: RunSite) -> None:
+    run = begin(place, site, RAISING, "raising")
+    begun = time.monotonic()
+    last = ended(site, run)
+    assert time.monotonic() - begun < patience(30)
+    assert last["state"] == "failed"
+    where = "Rank 3 on cpu02: ValueError: rank 3 has no data (exit code 1)"
+    assert last["message"] == where
+    assert manifest(run.log().parent)["message"] == where
+    log = run.log().read_text()
+    assert "rank 0 was here" not in log  # it was ended, and waited no longer
+    assert "Rank 3 failed first" in log
+    assert "in layer" in log and log.rstrip().endswith("ValueError: rank 3 has no data")
+
+
+def test_a_rank_that_hangs_is_named(place: Place, site: RunSite) -> None:
+    run = begin(place, site, HANGING, "hanging")
+    begun: list[float] = []
+
+    def named() -> str:
+        told = reports(site, run)
+        if told and not begun:
+            begun.append(time.monotonic())
+        return next((one["message"] for one in told if "done nothing" in one["message"]), "")
+
+    try:
+        wait_until(named, 60)
+        assert time.monotonic() - begun[0] < patience(30)
+        assert named().startswith("Rank 2 on cpu02 has done nothing for 1")
+        assert "it is in hanging.py, line 6, in load_data" in named()
+        assert named().endswith("while 3 others are in hanging.py, line 4, in all_reduce.")
+    finally:
+        place.slurm.run("scancel", "--batch", "--signal=TERM", f"{run.job}_0")
+    last = ended(site, run)
+    assert (last["state"], last["message"]) == ("failed", "The point was stopped")
+
+
+def test_a_rank_that_is_killed_is_named(place: Place, site: RunSite) -> None:
+    run = begin(place, site, DYING, "dying")
+    last = ended(site, run)
+    assert last["state"] == "failed"
+    assert last["message"].startswith("Rank 1 on cpu01: its program has ended without a word")
+
+
+def test_a_bad_node_is_excluded(place: Place, site: RunSite) -> None:
+    # The nodes of the partition gpu; on the second one, the environment does not start.
+    python = site.home / "python3"
+    python.write_text(
+        f'#!/bin/bash\n[ "$SLURMD_NODENAME" != gpu02 ] || exit 255\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    run = begin(place, site, ROUND, "excluded", partition="gpu", program=str(python))
+    last = ended(site, run, 120)
+    assert last["state"] == "succeeded"
+    waiting = next(one for one in reports(site, run) if one["state"] == "waiting")
+    assert waiting["message"] == (
+        "gpu02 is unfit: the environment does not start there (exit code 255). The point starts "
+        "again without it (1 of 2)."
+    )
+    assert last["attempt"] == 2
+    nodes = {
+        json.loads((site.work / f"rank-{rank}.json").read_text())["SLURMD_NODENAME"]
+        for rank in range(4)
+    }
+    assert len(nodes) == 2 and "gpu02" not in nodes
+
+
+def test_without_other_nodes_the_bad_one_is_only_named(place: Place, site: RunSite) -> None:
+    python = site.home / "python-cpu"
+    python.write_text(
+        f'#!/bin/bash\n[ "$SLURMD_NODENAME" != cpu02 ] || exit 255\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    run = begin(place, site, ROUND, "no-other", program=str(python))
+    last = ended(site, run)
+    assert last["state"] == "failed"
+    assert last["message"] == (
+        "cpu02 is unfit: the environment does not start there (exit code 255). There is no other "
+        "node to run on."
+    )
+
+
+def test_pytorch_trains_on_two_nodes(place: Place, site: RunSite) -> None:
+    text = inside("torch", DDP.replace("STEPS", "20").replace("PAUSE", "0"))
+    run = begin(place, site, text, "ddp", memory="2G")
+    last = ended(site, run, 120)
+    assert last["state"] == "succeeded", (last, run.log().read_text())
+    assert run.log().read_text() == "begins\nsame True 4\n"
+
+
+def test_a_training_goes_on_after_a_lost_node(place: Place, site: RunSite) -> None:
+    text = inside("torch", DDP.replace("STEPS", "40").replace("PAUSE", "0.5"))
+    run = begin(place, site, text, "lost", memory="2G", partition="gpu")
+    wait_until(lambda: "step 5" in (run.log().read_text() if run.log().exists() else ""))
+    place.slurm.run("scontrol", "requeue", f"{run.job}_0")  # as Slurm does when a node fails
+    last = ended(site, run, 150)
+    assert (last["state"], last["attempt"]) == ("succeeded", 2), last
+    steps = run.log(2).read_text().split("begins")[-1]
+    assert "step 0\n" not in steps and "step 39" in steps and "same True 4" in steps
+
+
+def test_mpi_finds_its_ranks(place: Place, site: RunSite) -> None:
+    run = begin(place, site, inside("mpi", MPI), "mpi")
+    last = ended(site, run, 90)
+    assert last["state"] == "succeeded", (last, run.log().read_text())
+    folder = run.log().parent
+    logs = [run.log(), *(folder / f"rank-{rank}.log" for rank in (1, 2, 3))]
+    assert [log.read_text() for log in logs] == [f"{rank} 4 6\n" for rank in range(4)]
+
+
+def test_one_node_without_ranks_has_one_process(place: Place, site: RunSite) -> None:
+    text = "import os\nprint(os.environ.get('RANK'), os.environ.get('SLURM_PROCID'))\n"
+    run = begin(place, site, text, "single", nodes=1, ranks=0)
+    assert ended(site, run)["state"] == "succeeded"
+    assert run.log().read_text() == "None None\n"
+
+
+def test_nothing_is_left(place: Place, site: RunSite) -> None:
+    wait_until(lambda: not place.slurm.run("squeue", "--noheader"))
+    folders = list((site.home / ".portal/ranks").iterdir())
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+    assert all(folder.stat().st_uid == os.geteuid() for folder in folders)
