@@ -17,6 +17,7 @@ from portal.work.run.kind import Run
 from portal.work.run.settings import Runs
 from portal.work.tensorboard.kind import TensorBoard
 
+from .cluster.kind import DaskWorker
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
 from .run.tables import RUN_TABLES
@@ -68,6 +69,12 @@ add_features(
         tables=(ReplicaSetTable,),
         parts="portal.work.replicas.parts:ReplicaParts",
         endpoints="portal.work.replicas.endpoints:ENDPOINTS",
+    ),
+    Feature(
+        "cluster",
+        kinds=(DaskWorker,),
+        parts="portal.work.cluster.parts:ClusterParts",
+        endpoints="portal.work.cluster.endpoints:ENDPOINTS",
     ),
     Feature(
         "run",
