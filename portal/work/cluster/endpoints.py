@@ -57,7 +57,7 @@ class ClusterAction(OwnSession, EstimatesBase):
     """Base class: the session that asks, and its clusters."""
 
     async def asker(self) -> SessionRecord:
-        """Return the session that asks. Raises NotAllowed if it may have no cluster, Unavailable."""
+        """Return the session that asks. Raises NotAllowed for one without clusters, Unavailable."""
         record = await self.own_record()
         self.check(record)
         return record

@@ -1,4 +1,4 @@
-"""Worker of a notebook's cluster: a replica that connects to the scheduler in the notebook's kernel.
+"""Worker of a notebook's cluster: a replica that connects to the scheduler in that notebook.
 
 The job opens no port for the Hub, and the Hub sees no server. The keys of the cluster are in its
 record in the home (portal_session/clusters/record.py).
@@ -17,8 +17,8 @@ from portal.work.replicas.kind import ReplicaKind
 
 
 class DaskWorker(ReplicaKind):
-    """Worker of a Dask cluster. ``session``: the job of the session that has the cluster, which ends
-    with it; ``seconds``: the time limit of the worker's job, 0 for an unknown one."""
+    """Worker of a Dask cluster. ``session``: the job of the session that has the cluster and ends
+    it; ``seconds``: the time limit of the worker's job, 0 for an unknown one."""
 
     name = "dask-worker"
     title = "a Dask worker"

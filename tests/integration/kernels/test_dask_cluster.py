@@ -26,7 +26,8 @@ from conftest import ROOT
 from machine import patience
 from portal_session.clusters import record as records
 from portal_session.clusters.clusters import PATH, Clusters
-from portal_session.clusters.dask import ClusterError, dask
+from portal_session.clusters.dask.error import ClusterError
+from portal_session.clusters.dask.new import dask
 from portal_session.clusters.job.dask_worker import security
 from portal_session.clusters.routes import broker_routes
 from portal_session.job_kernels import broker
@@ -201,7 +202,7 @@ def test_nothing_is_lost_when_workers_end_and_are_replaced(session: Session) -> 
 
 def test_workers_end_when_the_scheduler_dies(session: Session) -> None:
     code = (
-        "import os, time; from portal_session.clusters.dask import dask\n"
+        "import os, time; from portal_session.clusters.dask.new import dask\n"
         "cluster = dask(2); cluster.wait_for_workers(2)\n"
         "print('ready', flush=True); time.sleep(600)"
     )
@@ -259,7 +260,7 @@ def listening(*pids: int) -> set[int]:
     for pid in pids:
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                sockets.add(os.readlink(descriptor))
+                sockets.add(str(descriptor.readlink()))
     ports = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
@@ -275,7 +276,7 @@ def test_two_clusters_and_ports_that_are_taken(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         session.clusters._environ = {**os.environ, "PORTAL_KERNEL_PORTS": f"{port}-{port}"}
-        with pytest.raises(ClusterError, match="None of the ports .* is free for the scheduler"):
+        with pytest.raises(ClusterError, match=r"None of the ports .* is free for the scheduler"):
             dask(1)
         assert not session.clusters.clusters
     session.clusters._environ = os.environ

@@ -22,7 +22,7 @@ from tornado.ioloop import PeriodicCallback
 
 from ...job_kernels.broker_client import Broker, BrokerError
 from ..job.dask_worker import private, security
-from . import ClusterError, check_number
+from .error import ClusterError, check_number
 
 _EVERY = 5000  # milliseconds between two looks at the portal's state
 _MOVED = 30.0  # seconds for the data of workers that are no longer wanted

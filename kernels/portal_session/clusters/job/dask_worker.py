@@ -35,7 +35,11 @@ def private(base: Any, socket: str = "") -> Any:
 
     class Private(base):  # type: ignore[misc]
         def start_http_server(
-            self, routes: Any, dashboard_address: Any, default_port: int = 0, ssl_options: Any = None
+            self,
+            routes: Any,
+            dashboard_address: Any,
+            default_port: int = 0,
+            ssl_options: Any = None,
         ) -> None:
             from distributed.http.routing import RoutingApplication
             from tornado.httpserver import HTTPServer

@@ -38,7 +38,7 @@ def make_keys() -> tuple[str, str]:
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now + _VALID)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        # RFC 5280 wants both of an authority, and so do Python 3.13's own settings (VERIFY_X509_STRICT).
+        # RFC 5280 wants both of an authority, and so does Python from 3.13 on (VERIFY_X509_STRICT).
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), False)
         .add_extension(_usage(x509), critical=True)
         .sign(private, hashes.SHA256())

@@ -26,5 +26,5 @@ def dask(workers=0, **resources):  # type: ignore[no-untyped-def]
         )
         sys.modules[_PACKAGE] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    made = importlib.import_module(_PACKAGE + ".clusters.dask").dask
+    made = importlib.import_module(_PACKAGE + ".clusters.dask.new").dask
     return made(workers, **resources)
