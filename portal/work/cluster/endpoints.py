@@ -22,12 +22,14 @@ from portal.models.audit import AuditAction
 from portal.models.person import Person
 from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS, ReplicaSet
+from portal.models.session.resources import time_text
 from portal.models.session.session import SessionRecord
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.tables import ReplicaSetTable
 
 from .kind import DaskWorker
 
+_SHORTEST = 120  # seconds
 _NO_SUCH = "This session has no such cluster."
 
 
@@ -142,10 +144,17 @@ class OneCluster(ClusterAction):
             self.check(record)
             if self.body.nodes != 1:
                 raise InvalidRequest("'nodes' must be 1: a worker is a job on one node.", "nodes")
+            most = self.replicas.limits.per_user
+            if workers > most:
+                raise NotAllowed(
+                    f"A cluster on this site can have {most} workers at most, not {workers}.",
+                    "workers",
+                )
             options = {**running_options(record), **wanted, "environment": record.environment}
             own = {DaskWorker.option: {"session": record.job_id}}
             if await self.options(id, record) != {**options, **own}:
-                await self.decided(Person(name=record.user, groups=record.groups), options)
+                person = Person(name=record.user, groups=record.groups)
+                _check_time((await self.decided(person, options)).request.resources.time)
             cluster = ReplicaSet(
                 user=record.user,
                 id=id,
@@ -154,7 +163,7 @@ class OneCluster(ClusterAction):
                 replicas=workers,
                 created_at=time.time(),
             )
-            saved = await self.table.save(cluster, self.replicas.limits.per_user)
+            saved = await self.table.save(cluster, most)
         self.replicas.reconciler.changed.set()
         self.done("")
         return _item(saved)
@@ -169,6 +178,17 @@ class OneCluster(ClusterAction):
             await self.table.save(found.model_copy(update={"replicas": 0}), 0)
         self.replicas.reconciler.changed.set()
         return self.done("The workers are being stopped.")
+
+
+def _check_time(seconds: int | None) -> None:
+    """Raise InvalidRequest for a time limit in which a worker would hardly work: it ends before its
+    job does, and what ends soon counts as failed."""
+    if seconds is not None and seconds < _SHORTEST:
+        raise InvalidRequest(
+            f"'time' must be {time_text(_SHORTEST)} or more for a worker. One that ends before its "
+            "time limit is replaced by another.",
+            "time",
+        )
 
 
 def _item(cluster: ReplicaSet) -> ClusterItem:

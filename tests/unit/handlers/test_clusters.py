@@ -152,7 +152,8 @@ async def test_who_may_not(site: Site, token: str, status: int, words: str) -> N
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ({"workers": 11}, 403, "The limit is 10."),
+        ({"workers": 11}, 403, "A cluster on this site can have 10 workers at most, not 11."),
+        ({"workers": 1, "time": "0:01:00"}, 400, "'time' must be 0:02:00 or more for a worker."),
         ({"workers": -1}, 400, "workers"),
         ({"workers": True}, 400, "workers"),
         ({}, 400, "workers"),
@@ -175,6 +176,8 @@ async def test_a_cluster_is_its_sessions_alone(site: Site) -> None:
     for token in ("second", "barbaras"):
         for method in ("GET", "DELETE"):
             assert (await site.ask(method, token=token)).status_code == 404
+    other = await site.ask("PUT", "/0123456789", {"workers": 10})
+    assert other.status_code == 403 and "you would have 11. The limit is 10." in said(other)
     answer = await site.ask("PUT", body={"workers": 3}, token="second")
     assert answer.status_code == 409 and "another replica set with this id" in said(answer)
     assert (await site.ask("PUT", body={"workers": 3}, token="barbaras")).status_code == 200

@@ -9,6 +9,7 @@ import asyncio
 import atexit
 import contextlib
 import html
+import logging
 import os
 import random
 import socket
@@ -41,6 +42,7 @@ class DaskCluster(Cluster):  # type: ignore[misc]
         self._about = self._ask("POST", _PATH, about)
         self._scheduler: Any = None
         super().__init__(name=self._about["id"])
+        silence()
         self._loop_runner.start()
         atexit.register(self.close)
         try:
@@ -95,7 +97,7 @@ class DaskCluster(Cluster):  # type: ignore[misc]
         """Return in words how many workers there are, and what is in the way of the others."""
         if self.status.name in ("closing", "closed"):
             return "closed"
-        words = f"{len(self.observed)} of {self._wanted} workers"
+        words = f"{len(self.observed & self.plan)} of {self._wanted} workers"
         return f"{words} ({self._problem})" if self._problem else words
 
     # -- what Dask asks ---------------------------------------------------------------------------
@@ -209,6 +211,14 @@ class _Adaptive(Adaptive):  # type: ignore[misc]
     async def scale_down(self, workers: Any) -> None:
         if workers:
             await self.cluster.scale_to(len(self.plan) - len(workers))
+
+
+def silence() -> None:
+    """Keep what the scheduler does out of the notebook, as Dask's LocalCluster does, unless its log
+    was set up."""
+    logger = logging.getLogger("distributed")
+    if logger.level in (logging.NOTSET, logging.INFO):
+        logger.setLevel(logging.WARNING)
 
 
 def number_of(worker: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ from .error import ClusterError, check_number
 
 _MISSING = (
     "This Python has no package 'distributed', the scheduler of Dask. Install it for this "
-    "environment with %pip install distributed, and try again."
+    "environment with %pip install distributed, and restart the kernel."
 )
 
 

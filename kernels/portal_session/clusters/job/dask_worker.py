@@ -74,6 +74,8 @@ async def work(record: dict[str, Any], own: dict[str, Any]) -> None:
     stopping: list[Any] = []
 
     def stop() -> None:
+        if worker.status.name != "running":  # the scheduler has told it to end
+            return
         # Its data go to other workers: nothing is computed twice.
         closing = worker.close_gracefully(reason="its job ends")
         stopping.append(asyncio.ensure_future(_within(closing, _MOVED, worker)))
