@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from api_client import Caller
 from hub_client import Person, wait_until
-from jobs import living_jobs, nothing_left
+from jobs import nothing_left, squeue
 from notebook_kernel import NotebookKernel
 
 pytestmark = [pytest.mark.slurm, pytest.mark.hub]
-WORKERS = "portal_session.clusters.starter"
 MADE = """
 from portal_cluster import dask
 cluster = dask({workers}, cpus=1, memory="400M", time="{time}")
@@ -66,10 +65,11 @@ def kernel(demo: Any, session: Person) -> Iterator[NotebookKernel]:
     wait_until("its workers have ended", lambda: not workers(demo), 60)
 
 
-def workers(demo: Any) -> list[Any]:
-    """The jobs of ada's workers: all but her session's."""
-    session = {job.id for job in living_jobs(demo, "ada") if job.comment.endswith(":")}
-    return [job for job in living_jobs(demo, "ada") if job.id not in session]
+def workers(demo: Any) -> list[str]:
+    """Return the ids of the jobs of ada's workers."""
+    states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED"
+    rows = squeue(demo, "--user=ada", states, "--format=%i|%k").splitlines()
+    return [row.partition("|")[0] for row in rows if ":dask-" in row]
 
 
 def ok(kernel: NotebookKernel, code: str, seconds: float = 200) -> str:
@@ -80,9 +80,12 @@ def ok(kernel: NotebookKernel, code: str, seconds: float = 200) -> str:
 
 def test_workers_from_one_line(demo: Any, session: Person, kernel: NotebookKernel) -> None:
     printed = ok(kernel, MADE.format(workers=3, time="0:10:00"))
-    shown = re.fullmatch(r"<DaskCluster 3 of 3 workers, 3 threads, /user/ada/(\S+)status>\n", printed)
+    shown = re.fullmatch(
+        r"<DaskCluster 3 of 3 workers, 3 threads, /user/ada/(\S+)status>\n", printed
+    )
     assert shown, printed
-    assert ok(kernel, "print(sum(client.map(pow, range(9), [2] * 9), start=client.submit(int)))")
+    total = "sum(client.gather(client.map(lambda n: n * n, range(100))))"
+    assert ok(kernel, f"print({total})") == "328350\n"
     assert len(workers(demo)) == 3
     (item,) = Caller(demo.url, "ada").get("replica-sets").json()["items"]
     assert (item["work"], item["replicas"], len(item["running"])) == ("dask-worker", 3, 3)
@@ -107,7 +110,7 @@ def test_work_goes_on_while_workers_end_and_are_replaced(
     demo: Any, session: Person, kernel: NotebookKernel
 ) -> None:
     ok(kernel, MADE.format(workers=2, time="0:02:00"))
-    killed = workers(demo)[0].id
+    killed = workers(demo)[0]
     cell = kernel.send(WORK.format(jobs=JOBS, replaced=2))
     demo.run(["scancel", "--signal=KILL", "--full", killed], user="ada")
     ran = kernel.wait(cell, 240)

@@ -120,11 +120,11 @@ async def test_a_cluster_is_a_replica_set_of_the_sessions_environment(site: Site
     await Reconciler(site.parts.store, hub, logging.getLogger("test")).reconcile(time.time())
     _, server, options = min(hub.begun, key=lambda start: start[1])
     kind = requested_kind(options)
-    assert isinstance(kind, DaskWorker) and kind.own_server() == server == f"dask-{ID}-0"
+    assert isinstance(kind, DaskWorker) and kind.own_server() == server == f"dask-{ID}-1"
     assert kind.within(240).variables()["PORTAL_CLUSTER"] == json.dumps(
-        {"id": ID, "number": 0, "seconds": 240}
+        {"id": ID, "number": 1, "seconds": 240}
     )
-    assert kind.within(240).own() == {"dask": {"id": ID, "number": 0, "session": "11"}}
+    assert kind.within(240).own() == {"dask": {"id": ID, "number": 1, "session": "11"}}
 
     assert (await site.ask("PUT", body={"workers": 2})).json()["workers"] == 2
     assert (await site.ask("DELETE")).status_code == 200
