@@ -134,9 +134,9 @@ class Clusters:
             await asyncio.sleep(_EVERY)
             for id in list(self.clusters):
                 with contextlib.suppress(ServiceError):  # next time
-                    await self.look(id)
+                    await self.check_scheduler(id)
 
-    async def look(self, id: str) -> None:
+    async def check_scheduler(self, id: str) -> None:
         """End a cluster whose scheduler is gone: its kernel has ended, or was restarted. Raises
         ServiceError."""
         cluster = self.clusters.get(id)

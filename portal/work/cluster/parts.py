@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from portal.periodic import Periodic
 from portal.work.replicas.parts import ReplicaParts
@@ -30,6 +30,10 @@ class ClusterParts:
                 services.log,
             ).run
         }
+
+    async def on_sessions_page(self, person: str) -> tuple[str, dict[str, Any]]:
+        """Return the template of a part of the page of sessions, and its variables."""
+        return "sessions_clusters.html", {}
 
     async def end_forsaken(self) -> None:
         """Want no worker of clusters without a session. Raises StoreUnavailable."""

@@ -176,16 +176,16 @@ async def test_a_cluster_without_a_scheduler_is_ended(clusters: Clusters, portal
         page.bind(about["socket"])
         page.listen()
         for _ in range(30):
-            await clusters.look(id)
+            await clusters.check_scheduler(id)
         assert id in clusters.clusters and clusters.socket(id) is not None
     assert clusters.socket(id) is None
     portal.errors.append(ServiceError("The portal is away.", 503, away=True))
     for _ in range(3):
         try:
-            await clusters.look(id)
+            await clusters.check_scheduler(id)
         except ServiceError:
             break
     assert id in clusters.clusters, "it is tried again"
-    await clusters.look(id)
+    await clusters.check_scheduler(id)
     assert not clusters.clusters
     clusters.stop()
