@@ -61,17 +61,15 @@ class ClusterAction(OwnSession, EstimatesBase):
     async def asker(self) -> SessionRecord:
         """Return the session that asks. Raises NotAllowed for one without clusters, Unavailable."""
         record = await self.own_record()
-        self.check(record)
+        await self.check(record)
         return record
 
-    def check(self, record: SessionRecord) -> None:
+    async def check(self, record: SessionRecord) -> None:
         """Raise NotAllowed if the session may have no cluster."""
         kind = kind_of(record)
         if record.space:
-            raise NotAllowed(
-                "Clusters are not offered in the sessions of a course. Launch a session of your "
-                "own for one."
-            )
+            stored = await self.parts.memberships.space(record.space)
+            raise NotAllowed(DaskWorker.not_offered(stored.space))
         if not kind.job_kernels:
             raise NotAllowed(f"Clusters are not offered in {kind.title}.")
         if not self.replicas.limits.per_user:
@@ -95,7 +93,7 @@ class ClusterAction(OwnSession, EstimatesBase):
             raise NotFound(_NO_SUCH)
         return found
 
-    async def options(self, id: str, record: SessionRecord) -> dict[str, Any] | None:
+    async def stored_options(self, id: str, record: SessionRecord) -> dict[str, Any] | None:
         """Return the options of a cluster of the session that asks; None without one. Raises
         Conflict if the id is another's."""
         try:
@@ -113,7 +111,7 @@ class OwnClusters(ClusterAction):
 
     @Operation("Show how many workers of clusters are offered.")
     async def on_get(self) -> OfferedClusters:
-        """Use the session's own token only; refused in courses, rooms, and the like."""
+        """Use the session's own token only; refused in spaces and without JupyterLab."""
         await self.asker()
         return OfferedClusters(most=self.replicas.limits.per_user)
 
@@ -141,7 +139,7 @@ class OneCluster(ClusterAction):
         workers = wanted.pop("workers")
         what = f"{workers} workers of {record.environment}."
         async with self.audited(AuditAction.SET_REPLICAS, f"cluster {id}", record.user, what):
-            self.check(record)
+            await self.check(record)
             if self.body.nodes != 1:
                 raise InvalidRequest("'nodes' must be 1: a worker is a job on one node.", "nodes")
             most = self.replicas.limits.per_user
@@ -152,7 +150,7 @@ class OneCluster(ClusterAction):
                 )
             options = {**running_options(record), **wanted, "environment": record.environment}
             own = {DaskWorker.option: {"session": record.job_id}}
-            if await self.options(id, record) != {**options, **own}:
+            if await self.stored_options(id, record) != {**options, **own}:
                 person = Person(name=record.user, groups=record.groups)
                 _check_time((await self.decided(person, options)).request.resources.time)
             cluster = ReplicaSet(
@@ -173,7 +171,7 @@ class OneCluster(ClusterAction):
         """Use the session's own token only. All its workers are stopped."""
         record = await self.own_record()
         async with self.audited(AuditAction.SET_REPLICAS, f"cluster {id}", record.user, "Ended."):
-            self.check(record)
+            await self.check(record)
             found = await self.cluster(id, record)
             await self.table.save(found.model_copy(update={"replicas": 0}), 0)
         self.replicas.reconciler.changed.set()

@@ -16,6 +16,7 @@ from clusters import gpu_node, snapshot
 from fake_hub import FakeHub
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal.launch.kinds import requested_kind
 from portal.models.catalog.environment import Environment
@@ -79,6 +80,7 @@ class Site:
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.sessions.save(*RECORDS)
+    await store.courses.add_course(stored(a_course(), pinned=TORCH))
     jobs = [Job(id=record.job_id, user=record.user, state=JobState.RUNNING) for record in RECORDS]
     seen = snapshot(gpu_node("gpu01", "v100", 4), gpu_node("cpu01"), *jobs)
     sessions = {record.job_id: record for record in RECORDS}
