@@ -19,6 +19,7 @@ from portal.work.tensorboard.kind import TensorBoard
 
 from .benchmarks.audit import BenchmarkAudit
 from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
+from .cluster.kind import DaskWorker
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
 from .run.tables import RUN_TABLES
@@ -70,6 +71,12 @@ add_features(
         tables=(ReplicaSetTable,),
         parts="portal.work.replicas.parts:ReplicaParts",
         endpoints="portal.work.replicas.endpoints:ENDPOINTS",
+    ),
+    Feature(
+        "cluster",
+        kinds=(DaskWorker,),
+        parts="portal.work.cluster.parts:ClusterParts",
+        endpoints="portal.work.cluster.endpoints:ENDPOINTS",
     ),
     Feature(
         "run",

@@ -2,6 +2,7 @@
 // live updates, and ended sessions page by page. Kernels and runs in jobs of their own stand apart.
 
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
+import { hideClusters, isWorker, showClusters } from "./clusters.js";
 import { openOnClick } from "./course/open.js";
 import { confirmed } from "./dialog.js";
 import { DANGER, button, byId, el, empty, hidden, icon, setText, showTrouble } from "./dom.js";
@@ -132,15 +133,19 @@ async function refresh() {
   const others = shown.filter((session) => !session.course);
   list(byId("living"), [...shown.filter((session) => session.course), ...others], card, "No session is running or waiting.");
   showApart(apart.items);
-  if (!whose.user && !whose.all) own([...page.items, ...apart.items]);
+  if (whose.user || whose.all) return hideClusters();
+  own([...page.items, ...apart.items]);
+  await showClusters(page.items, () => poller.in(1000));
 }
 
-// Kernels and runs that wait or run, in one line that opens; the page of runs has their points.
+// Kernels, runs and workers of clusters that wait or run, in one line that opens; the page of runs has their points.
 function showApart(items) {
   const runs = items.filter((session) => session.options.run).length;
-  const kernels = items.length - runs;
+  const workers = items.filter(isWorker).length;
+  const kernels = items.length - runs - workers;
   byId("apart").hidden = !items.length;
-  const words = [runs ? count(runs, "run") : "", kernels ? count(kernels, "kernel") : ""].filter(Boolean).join(" and ");
+  const parts = Object.entries({ run: runs, kernel: kernels, worker: workers });
+  const words = parts.filter(([, number]) => number).map(([noun, number]) => count(number, noun)).join(" and ");
   setText(byId("apart-words"), `${words} in ${items.length === 1 ? "a job of its own" : "jobs of their own"}`);
   list(byId("apart-list"), items, row, "");
 }

@@ -31,6 +31,7 @@ LAB = Environment.model_validate(
 )
 RESOURCES = {"gpus": 2, "gpu_type": "v100", "time": "2:00:00", "memory": "64G", "cpus": 8}
 RUN_ID = "5e2f3c1a0b7d4c8e9a6f"
+STATES = ("running", "pending")  # of the workers of a cluster
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 
@@ -131,6 +132,41 @@ def test_a_line_opens_with_the_keyboard(page: Any, sessions: Sessions) -> None:
     assert page.evaluate("document.activeElement.textContent").startswith("Launch")
     check(page, "sessions-alone")
     assert page.evaluate("window.hacked") is None
+
+
+def test_clusters_are_listed_and_stopped(page: Any) -> None:
+    worker = {"server": "dask-5e2f-0", "job_id": "50", "submitted_at": NOW, "started_at": NOW}
+    running = [{**worker, "number": number, "state": state} for number, state in enumerate(STATES)]
+    cluster = {
+        "id": "5e2f3c1a",
+        "work": "dask-worker",
+        "replicas": 3,
+        "options": {"environment": "lab", "dask": {"session": "40"}},
+        "created_at": NOW,
+        "problem": HOSTILE,
+        "running": running,
+    }
+    other = {**cluster, "id": "0123456789", "work": "workers"}
+    answers = {
+        "sessions": Sessions(),
+        "replica-sets": lambda request: {"items": [other, cluster], "most": 10},
+        "replica-sets/5e2f3c1a": lambda request: {"message": request.method},
+    }
+    open_alone(page, "sessions.html", answers=answers, parts=["sessions_clusters.html"])
+    (shown,) = page.locator("#clusters .entry").all()
+    expect(shown).to_contain_text("Dask cluster 5e2f3c")
+    expect(shown).to_contain_text("1 of 3 workers")
+    expect(shown.locator(".why")).to_have_text(HOSTILE)
+    dashboard = shown.get_by_role("link", name="Open dashboard")
+    expect(dashboard).to_have_attribute("href", re.compile("/portal/clusters/5e2f3c1a/status$"))
+    check(page, "sessions-clusters-alone")
+    assert page.evaluate("window.hacked") is None
+    shown.get_by_role("button", name="Stop").press("Enter")
+    with page.expect_request("**/replica-sets/5e2f3c1a") as asked:
+        page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    assert asked.value.method == "DELETE"
+    page.locator("#whose-user").fill("barbara")
+    expect(page.locator("#clusters")).to_be_hidden()
 
 
 def test_kernels_and_runs_stand_apart(page: Any, sessions: Sessions) -> None:

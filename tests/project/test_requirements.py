@@ -29,9 +29,11 @@ FILES_OF_EXTRAS = {
         "kernels/portal_session/programs/proxy.py",
         "kernels/portal_session/runs/tracking/event_reader.py",
     ),
+    "dask": ("kernels/portal_session/clusters/dask/cluster.py",),
 }
 # Imported within functions, in an environment that has them; portal-session brings none of them.
 OF_THE_ENVIRONMENT = {
+    "distributed": "Dask, of notebooks that make a cluster, and its workers",
     "debugpy": "the debugger of the kernel's own Python, which loads it first",
     "json5": "JupyterLab's reader of settings; without it nobody can tell if they are damaged",
     "jupyter_lsp": "language servers, in environments that have JupyterLab's extension for them",

@@ -15,6 +15,7 @@ import shutil
 import socket
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable
 from urllib.parse import urlsplit
@@ -68,6 +69,16 @@ class Kernels:
                 break
             await asyncio.sleep(SHORT)
         return self._address
+
+    async def whereabouts(self) -> dict[str, str]:
+        """Return on what a relay or scheduler should ``listen``, and at which ``address`` the nodes
+        reach that."""
+        host = urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", "")).hostname or ""
+        listen = "" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
+        # At most sites a node's name is an address, too.
+        name = os.environ.get("SLURMD_NODENAME", "")
+        address = await self.address() or listen or name or "127.0.0.1"
+        return {"listen": listen, "address": address}
 
     async def estimate(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return when a kernel with these options would start. Raises ServiceError."""
@@ -165,12 +176,7 @@ class AboutHandler(_Handler):
     """``GET /about``: where a relay should listen, and how the nodes reach that."""
 
     async def get(self) -> None:
-        host = urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", "")).hostname or ""
-        listen = "" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
-        # At most sites a node's name is an address, too.
-        name = os.environ.get("SLURMD_NODENAME", "")
-        address = await self.kernels.address() or listen or name or "127.0.0.1"
-        self.finish(json.dumps({"listen": listen, "address": address}))
+        self.finish(json.dumps(await self.kernels.whereabouts()))
 
 
 class KernelsHandler(_Handler):
@@ -210,9 +216,9 @@ def sweep(parent: Path) -> None:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def serve(kernels: Kernels, folder: Path) -> HTTPServer:
+def serve(kernels: Kernels, folder: Path, more: Sequence[Any] = ()) -> HTTPServer:
     """Serve relays on a socket in ``folder``, of mode 700, and set the variable by which kernels
-    and terminals find it."""
+    and terminals find it. ``more``: further routes."""
     arguments = {"kernels": kernels}
     application = Application(
         [
@@ -220,6 +226,7 @@ def serve(kernels: Kernels, folder: Path) -> HTTPServer:
             ("/kernels", KernelsHandler, arguments),
             ("/kernels/([^/]+)", KernelHandler, arguments),
             *routes_of_runs(kernels.ask),
+            *more,
         ]
     )
     path = folder / "broker"

@@ -15,6 +15,8 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
+from ..clusters.clusters import Clusters
+from ..clusters.routes import add_dashboards, broker_routes
 from ..kernels.job_specs import BEGIN, CONTINUE
 from ..local_api import LocalHandler, Refused
 from ..runs import program
@@ -45,13 +47,15 @@ def _load_jupyter_server_extension(app: Any) -> None:
     folder = Path(tempfile.mkdtemp(prefix=broker.PREFIX))  # mode 700
     specs.set_folder(folder)
     program.add_to_path(os.environ, folder)
-    server = broker.serve(kernels, folder)
+    base = app.web_app.settings["base_url"]
+    clusters = Clusters(kernels, base, os.environ, app.log)
+    server = broker.serve(kernels, folder, broker_routes(clusters))
+    add_dashboards(clusters, app.web_app, base)
     offer = Offer(kernels, folder, app)
     app.portal_job_kernels = offer  # strong references, for as long as the server runs
     offer.begin()
     setattr(app.kernel_manager, BEGIN, kernels.submitter.begin_early)
     setattr(app.kernel_manager, CONTINUE, offer.continue_life)
-    base = app.web_app.settings["base_url"]
     app.web_app.add_handlers(
         ".*$",
         [
@@ -65,6 +69,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     async def end() -> None:
         offer.end()
         await ending()  # relays end their jobs through the broker
+        clusters.stop()
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -52,10 +52,10 @@ class Record(NamedTuple):
         return self._replace(**changes)
 
 
-def folder(home: Path | None = None) -> Path:
+def folder(home: Path | None = None, name: str = FOLDER) -> Path:
     """Return the folder of the records, created with mode 700. Raises BadRecord if it is another
     account's."""
-    path = (home or Path.home()) / FOLDER
+    path = (home or Path.home()) / name
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
@@ -79,24 +79,39 @@ def read(id: str, home: Path | None = None) -> Record:
     """Return a record. Raises BadRecord."""
     path = path_of(id, home)
     try:
+        record = Record(**read_file(path))
+    except TypeError:
+        raise _damaged(path) from None
+    if record.id != id:
+        raise BadRecord(f"{path} is another kernel's.")
+    with suppress(OSError, ValueError):
+        return record.but(notebook=path.with_suffix(".notebook").read_text())
+    return record
+
+
+def read_file(path: Path, of: str = "kernel") -> dict[str, Any]:
+    """Return the JSON object of a file that only this account can read. ``of``: what has it. Raises
+    BadRecord."""
+    try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise BadRecord(f"The kernel's record cannot be read: {error.strerror}.") from None
+        raise BadRecord(f"The {of}'s record cannot be read: {error.strerror}.") from None
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
             raise BadRecord(f"{path} can be read or written by others: it is not used.")
         text = file.read(LARGEST + 1)
     try:
-        content = json.loads(text) if len(text) <= LARGEST else {}
-        record = Record(**content)
-    except (ValueError, TypeError, RecursionError):
-        raise BadRecord(f"{path} is damaged. Delete it and restart the kernel.") from None
-    if record.id != id:
-        raise BadRecord(f"{path} is another kernel's.")
-    with suppress(OSError, ValueError):
-        return record.but(notebook=path.with_suffix(".notebook").read_text())
-    return record
+        content = json.loads(text) if len(text) <= LARGEST else None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise _damaged(path, of)
+    return content
+
+
+def _damaged(path: Path, of: str = "kernel") -> BadRecord:
+    return BadRecord(f"{path} is damaged. Delete it and restart the {of}.")
 
 
 def write(record: Record, home: Path | None = None) -> None:
@@ -132,7 +147,7 @@ def write_file(path: Path, text: str) -> None:
         with suppress(OSError):
             new.unlink()
         raise BadRecord(
-            f"The kernel's record cannot be written to {path.parent}: {error.strerror}."
+            f"The record cannot be written to {path.parent}: {error.strerror}."
         ) from None
 
 

@@ -92,7 +92,7 @@ class Program:
         request or the secret."""
         if not self.runs or self.socket is None:
             return self.runs and uid_of_listener(LOOPBACK, self.port) == os.getuid()
-        self._connected = self._connected or _connects(self.socket)
+        self._connected = self._connected or connects(self.socket)
         return self._connected
 
     def target(self) -> Target | None:
@@ -126,7 +126,8 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _connects(path: Path) -> bool:
+def connects(path: Path) -> bool:
+    """Return True if a program listens on a Unix socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         return probe.connect_ex(str(path)) == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, WithJsonSchema
 
@@ -16,7 +16,7 @@ from portal.errors import NotAllowed, SlurmUnavailable
 from portal.estimates.errors import error_of, errors
 from portal.launch.fields import INHERITED, document
 from portal.launch.policy import decide
-from portal.launch.request import Asked
+from portal.launch.request import Asked, LaunchRequest
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
@@ -52,6 +52,14 @@ class EstimateErrors(Frozen):
     items: tuple[EstimateError, ...]
 
 
+class Decided(NamedTuple):
+    """Request of a launch, and the facts by which it was decided."""
+
+    request: LaunchRequest
+    snapshot: ClusterSnapshot
+    associations: Sequence[Association] | None
+
+
 class EstimatesBase(Endpoint):
     """Base class of estimates before a launch."""
 
@@ -60,8 +68,21 @@ class EstimatesBase(Endpoint):
 
         Raises InvalidRequest, TooManyRequests, SlurmUnavailable.
         """
+        estimates = self.parts.estimates
+        estimates.admit(person.name)
+        try:
+            decided = await self.decided(person, options)
+        except NotAllowed as error:
+            return estimates.refusal(error)
+        request, snapshot, associations = decided
+        return await estimates.answer(request, person, snapshot, associations)
+
+    async def decided(self, person: Person, options: dict[str, Any]) -> Decided:
+        """Return what a launch with ``options`` would be.
+
+        Raises InvalidRequest, NotAllowed, SlurmUnavailable.
+        """
         parts = self.parts
-        parts.estimates.admit(person.name)
         choice = Asked.parse(options)
         await parts.catalog.load()
         moment = time.monotonic() - _JOBS_MAY_BE_OLD
@@ -70,14 +91,11 @@ class EstimatesBase(Endpoint):
             associations = await parts.cluster.associations(person.name)
         except SlurmUnavailable:
             associations = None
-        try:
-            environments = await self.environments(person, choice, snapshot, associations)
-            request = decide(
-                choice, person, environments, snapshot, associations, parts.default_resources
-            )
-        except NotAllowed as error:
-            return parts.estimates.refusal(error)
-        return await parts.estimates.answer(request, person, snapshot, associations)
+        environments = await self.environments(person, choice, snapshot, associations)
+        request = decide(
+            choice, person, environments, snapshot, associations, parts.default_resources
+        )
+        return Decided(request, snapshot, associations)
 
     async def environments(
         self,

@@ -62,7 +62,8 @@ def requested_kind(options: Mapping[str, Any]) -> Kind:
     named, offered = options.get("kind"), offered_kinds()
     if named not in (None, "") and (not isinstance(named, str) or named not in offered):
         raise InvalidRequest(f"'kind' must be one of: {', '.join(offered)}.", "kind")
-    choices = [choice for kind in KINDS if (choice := kind.read(options)) is not None]
+    asked = [kind for kind in KINDS if kind.option == Kind.option or kind.option in options]
+    choices = [choice for kind in asked if (choice := kind.read(options)) is not None]
     if len(choices) > 1:
         raise choices[0].beside(choices[1])
     return choices[0] if choices else USUAL()
@@ -71,7 +72,7 @@ def requested_kind(options: Mapping[str, Any]) -> Kind:
 def reserved_for(server: str) -> Address | None:
     """Return for what the name of a requested server is reserved; None if it is free for sessions
     of a user's own. Of a session, `kind_of` knows more."""
-    spaces = ((kind, kind.space_at(server)) for kind in KINDS)
+    spaces = ((kind, kind.space_at(server)) for kind in KINDS if server.startswith(kind.prefix))
     return next((Address(kind, space) for kind, space in spaces if space is not None), None)
 
 

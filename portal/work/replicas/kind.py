@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, StringConstraints, ValidationError
 
@@ -19,7 +19,6 @@ from portal.spaces.registry import requested_space, space_options
 from .tables import ReplicaSetTable
 
 _DIGITS = 16  # of a set's id in the names of its servers
-_OF_PORTAL = {"space"}  # fields that no user sets
 
 
 class ReplicaKind(KindById):
@@ -31,6 +30,7 @@ class ReplicaKind(KindById):
     """
 
     noun = "replica set"
+    of_portal: ClassVar[frozenset[str]] = frozenset({"space"})  # fields that no user sets
 
     id: Annotated[
         str,
@@ -44,7 +44,7 @@ class ReplicaKind(KindById):
         asked = options.get(cls.option)
         if asked is None or asked == "":
             return None
-        known = cls.model_fields.keys() - _OF_PORTAL | {*space_options()}
+        known = cls.model_fields.keys() - cls.of_portal | {*space_options()}
         if not isinstance(asked, Mapping) or not asked.keys() <= known:
             raise InvalidRequest(
                 f"'{cls.option}' must be an object with {_listed(known)}.", cls.option
@@ -88,7 +88,7 @@ class ReplicaKind(KindById):
         return "" if re.fullmatch(pattern, server) else None
 
     def own(self) -> dict[str, Any]:
-        return {self.option: {**self.model_dump(exclude=_OF_PORTAL), **self.space.own()}}
+        return {self.option: {**self.model_dump(exclude=set(self.of_portal)), **self.space.own()}}
 
 
 def _listed(keys: set[str]) -> str:

@@ -109,6 +109,7 @@ HARMLESS = {
     "/session/hand",
     "/session/help/{help_id}",
     "/session/presence",
+    "/session/clusters/{id}",
     "/session/collects/{id}",
     "/session/handouts/report",
     "/session/kernels",

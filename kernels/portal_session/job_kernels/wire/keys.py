@@ -12,6 +12,7 @@ import os
 import ssl
 import tempfile
 from pathlib import Path
+from typing import Any
 
 _NAME = "portal-job-kernel"
 _VALID = datetime.timedelta(days=400)  # longer than any walltime
@@ -37,6 +38,9 @@ def make_keys() -> tuple[str, str]:
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now + _VALID)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # RFC 5280 wants both of an authority, and so does Python from 3.13 on (VERIFY_X509_STRICT).
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), False)
+        .add_extension(_usage(x509), critical=True)
         .sign(private, hashes.SHA256())
     )
     pem = certificate.public_bytes(serialization.Encoding.PEM).decode()
@@ -46,6 +50,13 @@ def make_keys() -> tuple[str, str]:
         serialization.NoEncryption(),
     ).decode()
     return pem, secret
+
+
+def _usage(x509: Any) -> Any:
+    """Return what the key is for: to sign itself, and handshakes."""
+    names = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment")
+    names += ("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only")
+    return x509.KeyUsage(**{name: name in ("digital_signature", "key_cert_sign") for name in names})
 
 
 def server_name(private_key: str) -> str:

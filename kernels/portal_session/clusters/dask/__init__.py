@@ -1,0 +1,1 @@
+"""Clusters of Dask, as notebooks use them."""

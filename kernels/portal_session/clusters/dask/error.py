@@ -1,0 +1,22 @@
+"""Error of a cluster, and the check of a number of workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...portal_error import PortalError
+
+
+class ClusterError(PortalError):
+    """Cluster that cannot be made or changed; the text says why."""
+
+    def _render_traceback_(self) -> list[str]:  # called by IPython: the sentence is enough
+        return [f"ClusterError: {self}"]
+
+
+def check_number(workers: Any) -> None:
+    """Raise ClusterError unless this can be a number of workers."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+        raise ClusterError(
+            f"The number of workers must be a whole number from 0 on, not {workers!r}.", 400
+        )

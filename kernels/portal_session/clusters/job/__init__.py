@@ -1,0 +1,1 @@
+"""Programs of workers' jobs, each a file for itself."""

@@ -1,0 +1,55 @@
+"""Worker of a notebook's cluster: a replica that connects to the scheduler in that notebook.
+
+The job opens no port for the Hub, and the Hub sees no server. The keys of the cluster are in its
+record in the home (portal_session/clusters/record.py).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints
+
+from portal.launch.kinds.kind import KindWords
+from portal.models.space import Space
+from portal.work.replicas.kind import ReplicaKind
+
+
+class DaskWorker(ReplicaKind):
+    """Worker of a Dask cluster. ``session``: the job of the session that has the cluster and ends
+    it; ``seconds``: the time limit of the worker's job, 0 for an unknown one."""
+
+    name = "dask-worker"
+    title = "a Dask worker"
+    option = "dask"
+    prefix = "dask"
+    module = "portal_session.clusters.starter"
+    of_portal = ReplicaKind.of_portal | {"seconds"}
+    words = KindWords(
+        noun="worker",
+        program="worker",
+        shut_down="The worker has ended: its cluster was closed, or its time was nearly over.",
+        longer="Choose a longer time limit for the workers next time.",
+    )
+
+    session: Annotated[
+        str,
+        StringConstraints(pattern=r"^[0-9]{0,20}$"),
+        Field(description="The number of a job"),
+    ] = ""
+    seconds: int = 0
+
+    @classmethod
+    def not_offered(cls, space: Space) -> str:
+        return (
+            f"Clusters are not offered in the sessions of a {space.noun}. Launch a session of your "
+            "own for one."
+        )
+
+    def within(self, seconds: int | None) -> Self:
+        return self.model_copy(update={"seconds": seconds or 0})
+
+    def variables(self) -> dict[str, str]:
+        cluster = {"id": self.id, "number": self.number, "seconds": self.seconds}
+        return {**super().variables(), "PORTAL_CLUSTER": json.dumps(cluster)}

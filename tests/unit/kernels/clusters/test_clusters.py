@@ -1,0 +1,191 @@
+"""Records and workers' options of clusters, and the end of those whose kernel has ended. With real
+workers: tests/integration/kernels/test_dask_cluster.py."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from portal_session.clusters import record as records
+from portal_session.clusters.clusters import PATH, Clusters
+from portal_session.clusters.record import ClusterRecord
+from portal_session.clusters.starter import lifetime, options
+from portal_session.job_kernels.record import BadRecord
+from portal_session.job_kernels.wire.keys import make_keys
+from portal_session.service import ServiceError
+
+RECORD = ClusterRecord("5e2f3c1a0b7d", "/usr/bin/python3", "/home/ada", "certificate", "key")
+KERNEL = {"python": "/usr/bin/python3", "cwd": "/home/ada"}
+
+
+class Portal:
+    """The portal, and the session's job kernels."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.errors: list[ServiceError] = []
+
+    async def whereabouts(self) -> dict[str, str]:
+        return {"listen": "127.0.0.1", "address": "gpu01"}
+
+    async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        self.asked.append((method, path, body))
+        if self.errors:
+            raise self.errors.pop()
+        return {"most": 10, "workers": 2, "problem": ""}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def portal() -> Portal:
+    return Portal()
+
+
+@pytest.fixture
+def clusters(portal: Portal, home: Path) -> Clusters:
+    made = Clusters(portal, "/user/ada/", {}, logging.getLogger("test"))
+    return made
+
+
+def test_workers_end_before_their_jobs_and_one_after_the_other() -> None:
+    assert lifetime(0, 3) == 0
+    for seconds in (60, 240, 3600, 86400):
+        lives = [lifetime(seconds, number) for number in range(8)]
+        assert max(lives) <= seconds - min(seconds // 8, 120) and min(lives) >= seconds * 0.4
+        assert len(set(lives)) == 8
+    assert [lifetime(240, number) for number in range(3)] == [210, 158, 190]
+
+
+def test_a_worker_has_what_slurm_has_given_its_job(home: Path) -> None:
+    environ = {"SLURM_JOB_ID": "12", "SLURM_CPUS_PER_TASK": "3", "SLURM_MEM_PER_NODE": "2048"}
+    own = json.loads(options(RECORD, 1, 240, environ))
+    assert own == {
+        "record": str(home / ".portal/.clusters/5e2f3c1a0b7d.json"),
+        "name": "1-12",
+        "threads": 3,
+        "memory": 2 * 1024**3,
+        "lifetime": 158,
+    }
+    assert json.loads(options(RECORD, 1, 0, {}))["threads"] == 0
+
+
+def test_only_a_record_of_this_account_alone_is_read(home: Path) -> None:
+    records.write(RECORD)
+    path = records.path_of(RECORD.id)
+    assert records.read(RECORD.id) == RECORD and path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o640)
+    with pytest.raises(BadRecord, match="can be read or written by others"):
+        records.read(RECORD.id)
+    path.chmod(0o600)
+    for text in ("{}", "[]", "no json", json.dumps({**RECORD._asdict(), "more": 1})):
+        path.write_text(text)
+        with pytest.raises(BadRecord, match="is damaged"):
+            records.read(RECORD.id)
+    path.write_text(json.dumps(RECORD._replace(id="0123456789")._asdict()))
+    with pytest.raises(BadRecord, match="another cluster's"):
+        records.read(RECORD.id)
+    path.unlink()
+    path.symlink_to(home / "elsewhere")
+    with pytest.raises(BadRecord, match="cannot be read"):
+        records.read(RECORD.id)
+    with pytest.raises(BadRecord, match="not the id"):
+        records.path_of("../x")
+
+
+def test_the_keys_are_good_enough_for_strict_pythons() -> None:
+    certificate, private_key = make_keys()
+    there, here = socket.socketpair()
+    with there, here:
+        contexts = []
+        for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
+            context = ssl.create_default_context(purpose, cadata=certificate)
+            context.verify_flags |= ssl.VERIFY_X509_STRICT  # Python 3.13's own
+            context.verify_mode, context.check_hostname = ssl.CERT_REQUIRED, False
+            contexts.append(context)
+        ends = [ssl.MemoryBIO() for _ in range(4)]
+        files = Path(f"/dev/shm/{RECORD.id}-{private_key[-20:-10].replace('/', '_')}")
+        files.write_text(certificate + private_key)
+        try:
+            for context in contexts:
+                context.load_cert_chain(files)
+        finally:
+            files.unlink()
+        server = contexts[0].wrap_bio(ends[0], ends[1], server_side=True)
+        client = contexts[1].wrap_bio(ends[1], ends[0])
+        done: set[Any] = set()
+        for _ in range(10):
+            for end in (client, server):
+                try:
+                    end.do_handshake()
+                    done.add(end)
+                except ssl.SSLWantReadError:
+                    pass
+        assert len(done) == 2
+
+
+async def test_a_cluster_is_made_and_asked_for(
+    clusters: Clusters, portal: Portal, home: Path
+) -> None:
+    about = await clusters.make(KERNEL)
+    id = about["id"]
+    assert (about["most"], about["address"]) == (10, "gpu01")
+    assert about["path"] == f"/user/ada/portal/clusters/{id}/"
+    portal.errors.append(ServiceError("The portal is away.", 503, away=True))
+    body = {"workers": 2, "resources": {"cpus": 1}, "address": "tls://gpu01:4000"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("portal_session.clusters.clusters._PAUSE", 0.0)
+        await clusters.have(id, body)
+    assert portal.asked[1:] == [("PUT", f"{PATH}/{id}", {"cpus": 1, "workers": 2})] * 2
+    assert records.read(id).address == "tls://gpu01:4000"
+    await clusters.end(id)
+    assert portal.asked[-1][:2] == ("DELETE", f"{PATH}/{id}")
+    assert not records.path_of(id).exists()
+    for asked in (clusters.state(id), clusters.end(id), clusters.have(id, body)):
+        with pytest.raises(ServiceError, match="no such cluster"):
+            await asked
+    clusters.stop()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"python": "python3", "cwd": "/"}, "'python' must be an absolute path"),
+        ({"python": "/usr/bin/python3"}, "'cwd' must be an absolute path"),
+        ({"python": ["/x"], "cwd": "/"}, "'python' must be an absolute path"),
+    ],
+)
+async def test_what_a_kernel_must_say(clusters: Clusters, body: Any, words: str) -> None:
+    with pytest.raises(ServiceError, match=words):
+        await clusters.make(body)
+
+
+async def test_a_cluster_without_a_scheduler_is_ended(clusters: Clusters, portal: Portal) -> None:
+    about = await clusters.make(KERNEL)
+    id = about["id"]
+    with socket.socket(socket.AF_UNIX) as page:
+        page.bind(about["socket"])
+        page.listen()
+        for _ in range(30):
+            await clusters.check_scheduler(id)
+        assert id in clusters.clusters and clusters.socket(id) is not None
+    assert clusters.socket(id) is None
+    portal.errors.append(ServiceError("The portal is away.", 503, away=True))
+    for _ in range(3):
+        try:
+            await clusters.check_scheduler(id)
+        except ServiceError:
+            break
+    assert id in clusters.clusters, "it is tried again"
+    await clusters.check_scheduler(id)
+    assert not clusters.clusters
+    clusters.stop()
