@@ -12,8 +12,8 @@ from portal.store.migrations.columns import (
     words,
 )
 
-revision = "0027"
-down_revision = "0024"
+revision = "0026"
+down_revision = "0025"
 
 
 def upgrade() -> None:
