@@ -270,38 +270,6 @@ def test_curves_and_parallel_coordinates(demo: Any, page: Any) -> None:
     assert download.value.suggested_filename == "rates-points.csv"
 
 
-def test_axes_are_brushed_and_lines_pointed_at(demo: Any, page: Any) -> None:
-    sign_in(page, demo.url, "ada")
-    page.goto(f"{demo.url}/services/portal/runs/{ID}?view=parallel")
-    view = page.locator("#view-parallel")
-    page.get_by_text("Filter lines").click()
-    axis = view.locator(".parallel-brush .overlay").first
-    axis.scroll_into_view_if_needed()
-    box = axis.bounding_box()
-    middle = box["x"] + box["width"] / 2
-    top, half, end = (box["y"] + box["height"] * share for share in (0.1, 0.6, 0.9))
-    page.mouse.move(middle, top)
-    page.mouse.down()
-    page.mouse.move(middle, half, steps=5)
-    page.mouse.up()
-    expect(view).to_contain_text(re.compile(r"\b[1-9] of 11 points within the limits"))
-    expect(page.get_by_label("rate, minimum")).not_to_have_value("")
-    page.mouse.click(middle, end)
-    expect(view).not_to_contain_text("within the limits")
-    expect(page.get_by_label("rate, minimum")).to_have_value("")
-    on_line = """path => {
-      const quarter = path.getPointAtLength(path.getTotalLength() / 4);
-      const { x, y } = quarter.matrixTransform(path.getScreenCTM());
-      return [x, y];
-    }"""
-    page.mouse.move(*view.locator(".parallel-lines path").nth(3).evaluate(on_line))
-    expect(view.locator(".parallel-top")).to_have_count(1)
-    number = view.get_by_label("Highlight").input_value()
-    page.mouse.down()
-    page.mouse.up()
-    expect(page.get_by_role("region", name=f"Point {number}", exact=True)).to_be_focused()
-
-
 def test_the_best_point_comes_first(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/runs/{ID}")
