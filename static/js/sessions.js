@@ -24,9 +24,10 @@ const poller = new Poller({ every: EVERY, ask: refresh, onTrouble: showTrouble }
 const values = followForm(byId("filters"), () => ended(true));
 let living = null; // ids of the live sessions, joined; null: not loaded yet
 
-// The user whose sessions are shown, for viewers who may see other users' sessions.
+// The user whose sessions are shown. Viewers who may not see other users' sessions have no form: the API refuses them.
+const asked = new URLSearchParams(window.location.search);
 /** @type {any} */
-const whose = byId("whose") ? followForm(byId("whose"), shown) : {};
+const whose = byId("whose") ? followForm(byId("whose"), shown) : { user: asked.get("user") ?? "", all: asked.get("all") ?? "" };
 
 function shown() {
   title();
