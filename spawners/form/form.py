@@ -6,6 +6,7 @@ into HTML. A submitted form is parsed in portal/launch/request.py.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -23,7 +24,7 @@ from portal.launch.choices.field_choices import Choice, Facts, folded_fields
 from portal.launch.partitions import allowed_partitions, choose_partition
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
-from portal.models.cluster.gpu_share import part_words, share_of
+from portal.models.cluster.gpu_share import part_words, share_of, slice_of
 from portal.models.person import Person
 from portal.models.session.resources import Resources, time_text
 from portal.paths import data_path
@@ -215,6 +216,7 @@ class LaunchForm(LoggingConfigurable):
         resume_seconds = snapshot.resume_seconds_of(
             node for node in snapshot.nodes.values() if node.asleep
         )
+        gpu_tiles = self._gpu_tiles(supply, last, resume_seconds) if most else ()
         return LaunchView(
             cards=cards,
             tags=common_tags(cards),
@@ -222,7 +224,8 @@ class LaunchForm(LoggingConfigurable):
             gpu_counts=choices.gpu_counts(most, count),
             gpu_most=most,
             gpus=count,
-            gpu_tiles=self._gpu_tiles(supply, last, resume_seconds) if most else (),
+            gpu_tiles=gpu_tiles,
+            gpu_memories=_memories(gpu_tiles),
             times=times,
             cpus_text=_cpus_text(supply, resume_seconds),
             folded=folded_fields(
@@ -291,9 +294,25 @@ class LaunchForm(LoggingConfigurable):
                     out_of_service=gpu.out_of_service,
                     simulated=self.simulates(name),
                     selected=name == picked,
+                    memory=_own_memory(name, about.get("memory")),
                 )
             )
         return tuple(tiles)
+
+
+def _own_memory(gpu_type: str, described: object) -> int:
+    """Return the GB of a slice by its name, or of a GPU as the site describes it ("32 GB"); 0 for
+    shares, which have no memory of their own, and where it is not known."""
+    if found := slice_of(gpu_type):
+        return found.memory
+    match = re.fullmatch(r"([1-9][0-9]{0,3}) ?G(i?B)?", str(described or "").strip())
+    return int(match[1]) if match and not share_of(gpu_type) else 0
+
+
+def _memories(tiles: Sequence[GpuTile]) -> tuple[int, ...]:
+    """Return the sizes to choose by; () on a cluster without slices."""
+    known = {tile.memory for tile in tiles if tile.memory}
+    return tuple(sorted(known)) if any(slice_of(tile.type) for tile in tiles) else ()
 
 
 def _asleep(number: int, resume_seconds: int | None) -> str:

@@ -29,6 +29,7 @@ class GpuTile(Frozen):
     out_of_service: int = 0
     simulated: bool = False
     selected: bool = False
+    memory: int = 0  # GB of its own; 0: not known, or shared with other jobs
 
 
 class Area(Frozen):
@@ -51,6 +52,7 @@ class LaunchView(Frozen):
     gpu_most: int = 0  # per node; above 8 the page has a number field instead of buttons
     gpus: int = 0
     gpu_tiles: tuple[GpuTile, ...] = ()  # shown if there is a single one, else offered
+    gpu_memories: tuple[int, ...] = ()  # GB to choose a type by, on a cluster with slices
     times: tuple[Choice, ...] = ()
     cpus_text: str = ""
     folded: tuple[FoldedField, ...] = ()

@@ -220,6 +220,18 @@ function changed(event) {
   show();
 }
 
+// "10 GB are enough": the smallest type with so much memory of its own; of equal ones, the one with most free.
+const enough = document.getElementById("launch-gpu-memory");
+enough?.addEventListener("change", () => {
+  const wanted = Number(enough.value);
+  const memory = (option) => Number(option.dataset.memory ?? 0);
+  const free = (option) => data.gpus[option.value]?.free ?? 0;
+  const fitting = options("gpu_type").filter((option) => !option.disabled && wanted && memory(option) >= wanted);
+  const [best] = fitting.sort((a, b) => memory(a) - memory(b) || free(b) - free(a));
+  if (best) set("gpu_type", best.value);
+  touched.add("gpu_type");
+});
+
 // Many environments: the first ones are shown, or those that match the search. The chosen one is always shown.
 const find = document.getElementById("launch-find");
 let findAgain = () => {};
@@ -241,6 +253,8 @@ const REMEMBERED = "portal-launch";
 
 if (form && data && Object.keys(data.environments).length) {
   form.addEventListener("change", changed);
+  const byMemory = document.getElementById("launch-gpu-memory-field");
+  if (byMemory) byMemory.hidden = false;
   form.addEventListener("input", () => show());
   const link = linkedOptions();
   if (document.getElementById("launch-refused")) {

@@ -85,6 +85,19 @@ def test_a_share_is_chosen_by_its_tile(opened: Any) -> None:
     )
 
 
+def test_so_much_memory_is_enough(opened: Any) -> None:
+    choose(opened, 1, "")
+    memory = opened.get_by_label("GPU memory that is enough")
+    assert memory.locator("option").all_inner_texts() == ["choose a type below", "10 GB", "16 GB"]
+    memory.select_option("10")
+    expect(opened.locator("input[name=gpu_type]:checked")).to_have_value("a100_1g.10gb")
+    memory.select_option("16")  # never a share, which has no memory of its own
+    expect(opened.locator("input[name=gpu_type]:checked")).to_have_value("t4")
+    expect(opened.locator("#launch-summary")).to_contain_text("1 \N{MULTIPLICATION SIGN} t4")
+    fields = opened.evaluate("[...new FormData(document.forms[0]).keys()]")
+    assert "gpu_memory" not in fields and fields.count("gpu_type") == 1
+
+
 def test_any_type_is_no_share(opened: Any) -> None:
     choose(opened, 2, "")
     expect(opened.locator("label", has_text="Any type")).to_contain_text("2 of 4 free")

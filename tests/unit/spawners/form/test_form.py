@@ -218,6 +218,9 @@ class TestView:
             ("shard.t4", 3, 8),
         ]
         assert two[1].about == "MIG slice, 1/7 of a GPU, 10 GB"
+        assert [tile.memory for tile in two] == [0, 10, 16, 0]
+        assert shown(slices).gpu_memories == (10, 16)
+        assert shown().gpu_memories == ()  # without slices, nothing is smaller
         assert shown().client["gpus"]["shard.t4"]["each"] == 4
 
     def test_few_environments_are_not_searched(self):
