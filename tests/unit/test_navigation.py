@@ -26,7 +26,7 @@ from tests.support.works import portal_workers
 HUB, SERVICE = "/hub/", "/services/portal/"
 FOR_ALL = {
     "work": ["Home", "Launch", "Sessions", "Runs"],
-    "site": ["Catalog", "Cluster"],
+    "site": ["Catalog", "Cluster", "Benchmarks"],
 }
 ADMIN_ENTRIES = ["Curate", "Users", "Announcements", "Audit log", "All usage"]
 LINK = re.compile(r'<a class="portal-entry" href="([^"]*)"[^>]*>.*?<span[^>]*>([^<]*)</span>')

@@ -50,6 +50,7 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
         "Launch": "/hub/spawn",
         "Catalog": f"{SERVICE}catalog",
         "Cluster": SERVICE,
+        "Benchmarks": f"{SERVICE}benchmarks",
     }
     for_admins = {
         "Courses": f"{SERVICE}courses",
@@ -64,7 +65,7 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
         "Tokens": "/hub/token",
         "Log out": "/hub/logout",
     }
-    work, site = ["Home", "Launch", "Sessions", "Runs"], ["Catalog", "Cluster"]
+    work, site = ["Home", "Launch", "Sessions", "Runs"], ["Catalog", "Cluster", "Benchmarks"]
     admin = ["Curate", "Users", "Announcements", "Audit log", "All usage"]
     in_order = {"ada": [*work, *site], "grace": [*work, "Courses", *site, *admin]}
     for name, expected in (("ada", {}), ("grace", for_admins)):
