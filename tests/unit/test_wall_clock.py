@@ -159,6 +159,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/work/course/parts.py": 1,
     },
     "rows of replica sets, and the times in rows of sessions": {
+        "portal/work/cluster/endpoints.py": 1,
         "portal/work/replicas/endpoints.py": 1,
         "portal/work/replicas/reconciler.py": 1,
     },
