@@ -165,6 +165,7 @@ READS: dict[str, dict[str, int]] = {
     "rows of replica sets, and the times in rows of sessions": {
         "portal/work/benchmarks/collector.py": 4,
         "portal/work/benchmarks/endpoints.py": 1,
+        "portal/work/cluster/endpoints.py": 1,
         "portal/work/replicas/endpoints.py": 1,
         "portal/work/replicas/reconciler.py": 1,
     },
