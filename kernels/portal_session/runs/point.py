@@ -90,9 +90,7 @@ class PointRun:
     """Execution of the task's point, from its files to its last report. ``team``: the ranks of its
     script, if it has several; this is rank 0."""
 
-    def __init__(
-        self, task: Task, environ: Mapping[str, str], team: Team | None = None
-    ) -> None:
+    def __init__(self, task: Task, environ: Mapping[str, str], team: Team | None = None) -> None:
         self._task, self._environ, self._team = task, environ, team
         self._execution: Any = None
         self._metrics: Metrics | None = None

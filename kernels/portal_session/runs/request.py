@@ -38,9 +38,9 @@ class RunRequest(NamedTuple):
     JSON list; several make a grid. ``file``: path of a list of points. ``sample``: number of points
     of the grid, chosen at random by ``seed``; 0: all. ``ranges``: NAME=RANGE of a search, of
     ``trials`` points, which ``maximize`` or ``minimize`` a metric. ``at_once``, ``keep_failed``,
-    ``resumes``, ``ranks``: as the portal takes them. ``after``: name or id of a run; ``notify``: events.
-    ``environment``, ``kernel``: "" for the session's and the notebook's. ``resources`` of each
-    point, by name: the portal alone judges them.
+    ``resumes``, ``ranks``: as the portal takes them. ``after``: name or id of a run; ``notify``:
+    events. ``environment``, ``kernel``: "" for the session's and the notebook's. ``resources`` of
+    each point, by name: the portal alone judges them.
     """
 
     source: Path

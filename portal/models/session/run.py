@@ -121,9 +121,10 @@ class AskedRun(Frozen):
     is kept for ten minutes; ``after``: the id of another run of the same user, all of whose points
     must succeed first; ``resumes``: how many times a point goes on in another job after the time
     limit of its own; ``ranks``: how many processes execute a script together on each node, 0: one
-    for each GPU if it has several nodes, else one; ``code_digest``: of what is executed, the frozen source with its local modules
-    and points, by which each task knows them again; "" of a run that is older than this. The folder
-    of a repetition may begin with "~", the home of its user on the node.
+    for each GPU if it has several nodes, else one; ``code_digest``: of what is executed, the frozen
+    source with its local modules and points, by which each task knows them again; "" of a run that
+    is older than this. The folder of a repetition may begin with "~", the home of its user on the
+    node.
 
     The portal sets the rest. ``only``: the numbers of the points that run, "" for all; ``attempt``:
     the attempts of points that are over; ``origin``: what is repeated; ``version`` of the

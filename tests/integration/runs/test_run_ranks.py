@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,7 +145,7 @@ def begin(place: Place, site: RunSite, text: str, name: str, **more: Any) -> Beg
 
 def inside(framework: str, text: str) -> str:
     """Return a script that runs in the environment of a framework."""
-    return SWITCH.replace("PYTHON\"", f"{python_of(framework)}\"") + text
+    return SWITCH.replace('PYTHON"', f'{python_of(framework)}"') + text
 
 
 def reports(site: RunSite, run: Begun) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
 STOPPED = 143  # exit code after SIGTERM, as a shell has it
 PRUNED = "TrialPruned"  # Optuna's exception (optuna.exceptions)
 ENDS = 5.0  # seconds that a program may take to end after SIGTERM, if no more are known
-# Exit codes of a point whose job starts again (deploy/session.sh): it goes on, or it has found a node
-# on which it cannot run.
+# Exit codes of a point whose job starts again (deploy/session.sh): it goes on, or it has found a
+# node on which it cannot run.
 RESUMES, EXCLUDES = 85, 86
 AGAIN = (RESUMES, EXCLUDES)
 

@@ -92,9 +92,7 @@ class Meeting:
 async def trial(address: str, port: int, key: str) -> str:
     """Connect to rank 0's node; return "" or why that failed."""
     try:
-        reader, writer = await asyncio.wait_for(
-            asyncio.open_connection(address, port), _PATIENCE
-        )
+        reader, writer = await asyncio.wait_for(asyncio.open_connection(address, port), _PATIENCE)
         try:
             writer.write(f"{key}\n".encode())
             answer = await asyncio.wait_for(reader.readline(), _PATIENCE)

@@ -126,9 +126,7 @@ class Watch:
             self._said = self._compared(idle, current)
         return self._said
 
-    def _compared(
-        self, idle: Mapping[int, float], stacks: Mapping[int, Mapping[str, Any]]
-    ) -> str:
+    def _compared(self, idle: Mapping[int, float], stacks: Mapping[int, Mapping[str, Any]]) -> str:
         groups: dict[Frame, list[int]] = {}
         for rank in sorted(stacks):
             frame = stacks[rank].get("frame")
