@@ -11,6 +11,7 @@ May be read by any Python 3.
 
 def _portal_execute(names):  # type: ignore[no-untyped-def]
     """Execute the frozen source in the module whose variables are ``names``."""
+    import contextlib
     import importlib.util
     import linecache
     import os
@@ -40,10 +41,8 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
         traceback.print_exception(kind, error, trace)
         noted = os.environ.get("PORTAL_ERROR_AT")
         if noted:  # of several ranks: the time of the file says which one failed first
-            try:
+            with contextlib.suppress(OSError):
                 open(noted, "x").close()  # noqa: PTH123
-            except OSError:
-                pass
 
     stack = os.environ.get("PORTAL_STACK")
     if stack and names["__name__"] == "__main__":  # where a rank waits (runs/ranks/stall.py)

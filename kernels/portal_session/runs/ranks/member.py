@@ -75,7 +75,7 @@ class Pulse:
         while True:
             pid = None if self.script is None else self.script.pid
             about = await in_thread(self._activity.about, pid)
-            await in_thread(lambda: self._team.beat(**about))
+            await in_thread(self._team.beat, about)
             await asyncio.sleep(_BEATS)
 
     def end(self) -> None:

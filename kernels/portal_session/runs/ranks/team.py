@@ -66,7 +66,7 @@ class Team:
         except (OSError, ValueError):
             return None
 
-    def beat(self, **about: Any) -> None:
+    def beat(self, about: Mapping[str, Any]) -> None:
         """Say that this rank lives, and what it does."""
         self._number += 1
         with contextlib.suppress(OSError):  # a full disk: the others see that nothing comes

@@ -27,7 +27,7 @@ ENVIRON = {
     "SLURMD_NODENAME": "gpu02",
 }
 STACK = """Current thread 0x00007f0000000000 (most recent call first):
-  File "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", line 1324 in all_reduce
+  File "/usr/lib/python3/dist-packages/torch/distributed/c10d.py", line 1324 in all_reduce
   File "/home/ada/train.py", line 12 in step
   File "/home/ada/train.py", line 30 in <module>
 """
@@ -148,12 +148,8 @@ def test_the_interface_is_that_of_the_address() -> None:
 
 
 def test_a_script_finds_the_others_by_its_variables(tmp_path: Path) -> None:
-    environ = {
-        "SLURM_PROCID": "3",
-        "PMI_RANK": "3",
-        "HOME": "/home/ada",
-        "SLURM_CPUS_PER_TASK": "4",
-    }
+    of_srun = {"SLURM_PROCID": "3", "SLURM_CPUS_PER_TASK": "4", "PMI_RANK": "3"}
+    environ = {**of_srun, "HOME": "/home/ada"}
     named = variables(environ, Team(layout(tmp_path, 3)), "127.0.0.1", 29_500)
     of_torch = {
         "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
@@ -188,14 +184,14 @@ def test_the_frame_is_the_user_s_own() -> None:
 
 def test_a_silent_rank_is_named(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch(team, {1: "gpu01"})
-    team.beat(idle=0.0, state="R")
+    team.beat({"idle": 0.0, "state": "R"})
     assert watch.words({0, 1}) == ""
     monkeypatch.setattr(stall, "_SILENT", -1.0)
     assert watch.words({1}).startswith("Nothing was heard of rank 1 on gpu01")
 
 
 def test_a_stopped_rank_is_named(team: Team) -> None:
-    team.beat(idle=3.0, state="T")
+    team.beat({"idle": 3.0, "state": "T"})
     assert Watch(team, {0: "gpu01"}).words({0}) == (
         "Rank 0 on gpu01 is stopped (SIGSTOP), and the others wait."
     )
