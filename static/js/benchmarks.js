@@ -11,14 +11,13 @@ import { pill } from "./status.js";
 import { Table } from "./table.js";
 import { capital, clock, count, exactly, share } from "./words.js";
 
-const LIMIT = 50;
 const BARS = 25;
 const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
 const hardware = (row) => (row.gpu_type ? `${row.gpus} × ${row.gpu_type}` : row.benchmark === "storage" ? "–" : "CPUs");
 const environment = (row) => `${row.environment}${row.version ? `, version ${row.version}` : ""}`;
 const simulated = () => el("span.badge.portal-simulated", {}, "simulated");
 
-const pager = new Pager(byId("list-pager"), LIMIT, load);
+const pager = new Pager(byId("list-pager"), 50, load);
 const table = new Table(byId("list"), {
   label: "list-title",
   key: (row) => JSON.stringify([row.benchmark, row.name, row.conditions, row.environment, row.version, hardware(row), row.simulated, row.nodes]),
@@ -33,10 +32,7 @@ const table = new Table(byId("list"), {
     { head: "", cell: plotButton },
   ],
 });
-let values = followForm(byId("filters"), (fresh) => {
-  values = fresh;
-  load(true);
-});
+const values = followForm(byId("filters"), () => load(true));
 let drawn = ""; // what the plot shows
 
 function value(row) {
@@ -76,9 +72,7 @@ async function draw({ benchmark, name, conditions, unit }) {
 async function load(first = false) {
   if (first === true) pager.first();
   try {
-    const page = await call("benchmarks", { query: { ...values, sort: table.sort, limit: LIMIT, after: pager.after } });
-    if (!page.items.length && pager.back()) return load();
-    pager.show(page);
+    const page = await pager.read((place) => call("benchmarks", { query: { ...values, sort: table.sort, ...place } }));
     setText(byId("list-count"), capital(count(page.total, "result")));
     table.show(page.items, "No results. They are those of runs that an admin has added.");
     showTrouble(null);
