@@ -24,7 +24,7 @@ from portal.work.run.tables.logged import RunLoggedTable
 from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunTable
 
-from .results import FALL, BenchmarkResult, digests, falls, logged_results, placed
+from .results import FALL, SCRIPTS, BenchmarkResult, digests, falls, logged_results, placed
 from .tables import BenchmarkResultTable, BenchmarkRun, BenchmarkRunTable
 
 _EVERY = 10.0  # seconds
@@ -175,7 +175,7 @@ class BenchmarkCollector:
         if not results:
             raise InvalidRequest(
                 "No point that succeeded has results of a benchmark. Run a shipped script: "
-                "collectives.py, storage.py or throughput.py."
+                f"{', '.join(f'{name}.py' for name in SCRIPTS)}."
             )
         return results
 

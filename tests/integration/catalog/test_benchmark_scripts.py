@@ -158,6 +158,21 @@ def test_throughput_runs_small_without_gpus(tmp_path: Path) -> None:
     assert any("pixels=64" in row.conditions for row in found.results)
 
 
+def test_time_to_accuracy_has_a_spread_over_seeds(tmp_path: Path) -> None:
+    python, few = str(python_of("torch")), ("--seeds=2", "--target=0.3", "--most=20")
+    found = executed("time-to-accuracy.py", tmp_path, *few, python=python)
+    values = {row.name: row.value for row in found.results}
+    for what in ("epochs", "seconds"):
+        best, median, worst = (
+            values[f"{what} to accuracy{seed}"] for seed in (", best seed", "", ", worst seed")
+        )
+        assert best <= median <= worst
+    script = [python, str(STARTERS / "time-to-accuracy.py"), "--target=1", "--most=1"]
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(script, capture_output=True, text=True, env=environ, cwd=tmp_path)
+    assert done.returncode == 1 and "Seed 0 did not reach 100% in 1 epochs" in done.stderr
+
+
 def test_one_rank_has_nothing_to_exchange(tmp_path: Path) -> None:
     python = str(python_of("torch"))
     script = str(STARTERS / "collectives.py")
