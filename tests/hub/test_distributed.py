@@ -35,7 +35,7 @@ if os.environ["RANK"] == "3":
     raise ValueError("no data for rank 3")
 time.sleep(60)
 """
-ASKED = "--partition cpu --nodes 2 --ranks 2 --cpus 2 --memory 512M"
+ASKED = "--partition cpu --gpus 0 --nodes 2 --ranks 2 --cpus 2 --memory 512M"
 
 
 @pytest.fixture(scope="module", params=["python-venv", "jupyterlab"])
@@ -72,7 +72,7 @@ def point_of(ada: Person, name: str) -> dict[str, Any]:
             return run if run["ended_at"] is not None else None
 
         run = wait_until("the run has ended", ended, timeout=120, every=2)
-        return dict(caller.items(f"runs/{run['id']}/points")[0])
+        return dict(caller.get(f"runs/{run['id']}/points").json()["items"][0])
 
 
 def test_ranks_meet_on_two_nodes(ada: Person) -> None:
@@ -85,7 +85,7 @@ def test_ranks_meet_on_two_nodes(ada: Person) -> None:
 
 
 def test_the_page_has_the_error_of_the_first_rank(ada: Person) -> None:
-    begin(ada, "failing", FAILING)
+    assert "Run 'failing" in begin(ada, "failing", FAILING)
     point = point_of(ada, "failing")
     assert (point["state"], point["message"]) == (
         "failed",

@@ -34,6 +34,7 @@ FILES_OF_EXTRAS = {
 # Imported within functions, in an environment that has them; portal-session brings none of them.
 OF_THE_ENVIRONMENT = {
     "distributed": "Dask, of notebooks that make a cluster, and its workers",
+    "cloudpickle": "functions of cells, which portal_train sends to the ranks of a run",
     "debugpy": "the debugger of the kernel's own Python, which loads it first",
     "json5": "JupyterLab's reader of settings; without it nobody can tell if they are damaged",
     "jupyter_lsp": "language servers, in environments that have JupyterLab's extension for them",

@@ -105,6 +105,28 @@ async def test_a_point_that_may_be_resumed_hears_of_its_limit(
     assert kind.script_variables("ada", "/home/ada") == {"PORTAL_RESUMES": "3"}
 
 
+@pytest.mark.parametrize(
+    ("source", "ranks", "told"),
+    [("train.py", 0, "0"), ("train.py", 4, "4"), ("train.ipynb", 0, None)],
+)
+async def test_a_script_may_have_ranks(source: str, ranks: int, told: str | None) -> None:
+    asked = Asked.parse({**OPTIONS, "run": {**RUN, "source": source, "ranks": ranks}})
+    place = await asked.kind.place(asked, hub(), LaunchFacts(CLUSTER, None))
+    assert place.kind.script_variables("ada", "/home/ada").get("PORTAL_RANKS") == told
+
+
+async def test_a_notebook_has_no_ranks() -> None:
+    asked = Asked.parse({**OPTIONS, "run": {**RUN, "source": "train.ipynb", "ranks": 2}})
+    with pytest.raises(InvalidRequest, match="a script"):
+        await asked.kind.place(asked, hub(), LaunchFacts(CLUSTER, None))
+
+
+@pytest.mark.parametrize("ranks", [-1, 257, True, "2"])
+def test_ranks_are_a_sensible_number(ranks: object) -> None:
+    with pytest.raises(InvalidRequest, match="'ranks'"):
+        Asked.parse({**OPTIONS, "run": {**RUN, "ranks": ranks}})
+
+
 def test_others_are_executed_in_one_job() -> None:
     kind = Asked.parse(OPTIONS).kind
     assert not any("--signal" in option for option in kind.sbatch_options())

@@ -101,7 +101,7 @@ class Follower:
 
     async def _told(self) -> dict[str, Any] | None:
         """Return what rank 0 tells all, once it does; None if the point does not start."""
-        while (go := await in_thread(self._team.told, GO)) is None:
+        while (go := await in_thread(self._team.of_lead, GO)) is None:
             if self._reason or await in_thread(self._left):
                 return None
             await asyncio.sleep(LOOKS)
@@ -114,7 +114,7 @@ class Follower:
         """End the script when rank 0 says so, or is gone."""
         heard, since = None, asyncio.get_running_loop().time()
         while True:
-            halt = await in_thread(self._team.told, HALT)
+            halt = await in_thread(self._team.of_lead, HALT)
             now, sign = asyncio.get_running_loop().time(), None
             with contextlib.suppress(OSError):
                 sign = await in_thread(self._team.read, "alive", 0)

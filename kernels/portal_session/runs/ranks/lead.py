@@ -67,7 +67,7 @@ class LeadExecution:
         """Stop all ranks, which have ``seconds`` to end; ``reason`` is a sentence."""
         self._stopped, self._patience = self._stopped or reason, seconds
         with contextlib.suppress(OSError):
-            self._team.tell(HALT, {"reason": self._stopped, "seconds": seconds})
+            self._team.write_for_all(HALT, {"reason": self._stopped, "seconds": seconds})
         if self._script is not None:
             self._script.stop(reason, seconds)
 
@@ -95,7 +95,7 @@ class LeadExecution:
             signals.cancel()
             pulse.end()
             with contextlib.suppress(OSError):
-                self._team.tell(HALT, {"reason": self._stopped or "The point has ended"})
+                self._team.write_for_all(HALT, {"reason": self._stopped or "The point has ended"})
 
     async def _gathered(self) -> Outcome | None:
         """Wait for all ranks and check their nodes, then let them begin; return the outcome if they
@@ -113,7 +113,7 @@ class LeadExecution:
         self._nodes = {rank: str(about.get("node") or "") for rank, about in here.items()}
         unfit = unfit_nodes(here, over, layout)
         if unfit:
-            words = self._exclusions.add(unfit, self._team)
+            words = self._exclusions.exclude(unfit, self._team)
             if words:
                 return Outcome(WAITING, words, EXCLUDES)
             why = "" if layout.spare >= len(unfit) else " There is no other node to run on."
@@ -129,7 +129,7 @@ class LeadExecution:
         self._port = await in_thread(free_port, address)
         self._address = address
         go = {**self._told, "address": address, "port": self._port}
-        await in_thread(self._team.tell, GO, go)
+        await in_thread(self._team.write_for_all, GO, go)
         return None
 
     async def _answers(self) -> tuple[dict[int, dict[str, Any]], dict[int, tuple[int, str]]]:

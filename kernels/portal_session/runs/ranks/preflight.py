@@ -87,7 +87,7 @@ class Exclusions:
             return []
         return [of for of in content if isinstance(of, dict)]
 
-    def add(self, unfit: Mapping[str, str], team: Team) -> str:
+    def exclude(self, unfit: Mapping[str, str], team: Team) -> str:
         """Exclude nodes, if there are others; return a sentence for the page if the point starts
         again, else "". Raises OSError."""
         earlier = self.read()

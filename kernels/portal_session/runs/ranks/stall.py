@@ -67,7 +67,7 @@ class Activity:
         return {"idle": round(now - self._busy_at, 1), "state": state}
 
     def _answer(self, pid: int) -> None:
-        request = (self._team.told(STACKS) or {}).get("number", 0)
+        request = (self._team.of_lead(STACKS) or {}).get("number", 0)
         trace = self._team.path("trace")
         # Without its file, the script's Python would be ended by the signal.
         if request == self._asked or not trace.exists():
@@ -120,7 +120,7 @@ class Watch:
         if not self._number or now - self._asked_at > _AGAIN:
             self._asked_at, self._number = now, time.monotonic_ns()
             with contextlib.suppress(OSError):
-                self._team.tell(STACKS, {"number": self._number})
+                self._team.write_for_all(STACKS, {"number": self._number})
         elif all(told) or (any(told) and now - self._asked_at > _LATE):
             current = {rank: stack for rank, stack in stacks.items() if stack}
             self._said = self._compared(idle, current)

@@ -41,7 +41,7 @@ class Team:
         """Write a file of this rank, whole or not at all. Raises OSError."""
         _write(self.path(ending), content)
 
-    def tell(self, name: str, content: Mapping[str, Any]) -> None:
+    def write_for_all(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a file for all. Raises OSError."""
         _write(self.layout.place / name, content)
 
@@ -49,7 +49,7 @@ class Team:
         """Return what a rank has written; None if it has not."""
         return _read(self.path(ending, rank))
 
-    def told(self, name: str) -> dict[str, Any] | None:
+    def of_lead(self, name: str) -> dict[str, Any] | None:
         """Return what rank 0 has written for all; None if it has not."""
         return _read(self.layout.place / name)
 

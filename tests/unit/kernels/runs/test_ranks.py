@@ -102,16 +102,16 @@ def test_nodes_are_excluded_twice_at_most(tmp_path: Path) -> None:
     place.mkdir()
     team, exclusions = Team(layout(place)), Exclusions(tmp_path, 0)
     assert exclusions.words == ""
-    assert exclusions.add({"gpu02": "bad"}, team).endswith("without it (1 of 2).")
-    assert exclusions.add({"gpu01": "worse"}, team).endswith("without it (2 of 2).")
+    assert exclusions.exclude({"gpu02": "bad"}, team).endswith("without it (1 of 2).")
+    assert exclusions.exclude({"gpu01": "worse"}, team).endswith("without it (2 of 2).")
     assert (place / EXCLUDE).read_text() == "gpu01,gpu02\n"
-    assert exclusions.add({"gpu03": "bad"}, team) == ""
+    assert exclusions.exclude({"gpu03": "bad"}, team) == ""
     assert exclusions.words == "Started again without gpu02 (bad), gpu01 (worse)."
 
 
 def test_nothing_is_excluded_without_other_nodes(tmp_path: Path) -> None:
     team = Team(layout(tmp_path, spare=0))
-    assert Exclusions(tmp_path, 0).add({"gpu02": "bad"}, team) == ""
+    assert Exclusions(tmp_path, 0).exclude({"gpu02": "bad"}, team) == ""
     assert not (tmp_path / EXCLUDE).exists()
 
 
