@@ -297,6 +297,20 @@ def test_mpi_finds_its_ranks(place: Place, site: RunSite) -> None:
     assert [log.read_text() for log in logs] == [f"{rank} 4 6\n" for rank in range(4)]
 
 
+def test_ranks_in_a_container_find_each_other(place: Place, site: RunSite) -> None:
+    # In the place of Apptainer: nothing of the node's environment but what is passed in.
+    apptainer = site.home / "apptainer"
+    apptainer.write_text(
+        '#!/bin/bash\ninside=(PATH="$PATH" HOME="$HOME")\n'
+        'for name in ${!APPTAINERENV_@}; do inside+=("${name#APPTAINERENV_}=${!name}"); done\n'
+        f'exec env -i "${{inside[@]}}" {sys.executable} "$@"\n'
+    )
+    apptainer.chmod(0o755)
+    run = begin(place, site, ROUND, "inside", program=str(apptainer), container=True)
+    assert ended(site, run)["state"] == "succeeded"
+    assert run.log().read_text() == "rank 0 has 6\n"
+
+
 def test_one_node_without_ranks_has_one_process(place: Place, site: RunSite) -> None:
     text = "import os\nprint(os.environ.get('RANK'), os.environ.get('SLURM_PROCID'))\n"
     run = begin(place, site, text, "single", nodes=1, ranks=0)

@@ -48,10 +48,11 @@ class Place:
         time: str = "0:10:00",
         ranks: int = 0,
         program: str = sys.executable,
+        container: bool = False,
         **more: Any,
     ) -> Begun:
         """Submit a run as the portal does. ``more``: further resources; ``program``: the Python of
-        the environment."""
+        the environment, of a ``container`` what starts it there."""
         asked = AskedRun(
             id=plan.id, name=plan.name, source=str(plan.source), folder=str(plan.folder),
             points=plan.points, resumes=resumes, ranks=ranks,
@@ -60,7 +61,10 @@ class Place:
             **{"cpus": 1, "memory": "500M", "time": time, "partition": partition, **more}
         )
         kind = Run(run=asked).within(resources.time)
-        environment = Environment(name="venv", title="V", kind="venv", path=sys.prefix)
+        if container:
+            environment = Environment(name="sif", title="S", kind="container", image="/i.sif")
+        else:
+            environment = Environment(name="venv", title="V", kind="venv", path=sys.prefix)
         options = sbatch_options(
             resources, name="portal-venv", output=f"{site.home}/{plan.name}.log",
             directory=str(site.home),
