@@ -26,7 +26,7 @@ PATH = "session/clusters"  # of the service
 _EVERY = 3.0  # seconds between two looks at the schedulers
 _GRACE = 2  # looks without a scheduler, after which its workers are ended
 _FIRST = 20  # looks until a new cluster's scheduler must be there
-_TRIES, _PAUSE = 15, 2.0  # while a new session is not known to the portal, or it is away
+_TRIES, _PAUSE = 10, 2.0  # while a new session is not known to the portal, or it is away
 _UNKNOWN = 404
 _LONGEST = 4096  # characters of a path
 

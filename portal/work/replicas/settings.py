@@ -14,7 +14,7 @@ class Replicas(Configurable):
 
     per_user = setting(
         Integer(10, min=0, max=MOST_REPLICAS),
-        """Maximum number of replicas that a user can have in all replica sets, at most 100; 0:
-        none.""",
+        """Maximum number of replicas that a user can have in all replica sets, workers of Dask
+        clusters included, at most 100; 0: none.""",
         "c.Replicas.per_user = 4",
     )
