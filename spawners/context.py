@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -59,6 +60,7 @@ class HubContext:
     refused: RefusedLaunches = field(default_factory=RefusedLaunches)
     entries: Entries = field(default_factory=Entries)
     services: frozenset[str] = frozenset()  # service accounts
+    began: float = field(default_factory=time.monotonic)
 
     preparation: Preparation = field(init=False)
     recorder: Recorder = field(init=False)

@@ -107,13 +107,15 @@ def known(hub: Any) -> Known:
     ids: set[str] = set()
     for row in hub.db.query(orm.Spawner.state):
         ids |= _job_ids(row.state)
-    starts = set()
+    starts, own = set(), set()
     for user in hub.users.values():
         for name, spawner in user.spawners.items():
             ids |= {str(getattr(spawner, "job_id", ""))} | _job_ids(spawner.get_state())
             if spawner.pending == "spawn":
                 starts.add((user.name, name))
-    return Known(ids, starts)
+            elif job_id := getattr(spawner, "job_id", ""):
+                own.add((user.name, name, str(job_id)))
+    return Known(ids, starts, own)
 
 
 def _job_ids(state: Any) -> set[str]:

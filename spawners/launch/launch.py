@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from portal.catalog.versions.pins import pinned
-from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
+from portal.errors import NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.kinds.kind import (
     AskedFor,
     Kind,
@@ -24,8 +24,7 @@ from portal.launch.kinds.kind import (
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Environment
-from portal.models.cluster.array import whole_job
-from portal.models.cluster.cluster import Association, ClusterSnapshot, JobState
+from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.session.resources import Resources
 
 from ..host.storage import StorageArea
@@ -33,6 +32,7 @@ from ..session import SessionSpawner
 from .other_launches import other_launches
 from .spaces import place_in_space, space_form
 from .submit import tensorboard_roots
+from .unknown_jobs import end_unknown
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
 # their turn to ask Slurm.
@@ -185,36 +185,15 @@ async def launch_request(
         return await _validated(spawner, asked, runs=runs)
 
 
-async def _end_lost(spawner: SessionSpawner) -> None:
-    """Raise Conflict if a session of this name runs that the Hub has lost: it would be there twice.
-    One that still waits is cancelled."""
-    record = spawner.shared.recorder.closing.orphan(spawner.user.name, spawner.name)
-    if record is None or spawner.reserved is not None:
-        return
-    cluster = spawner.shared.cluster
-    snapshot = await cluster.snapshot(time.monotonic(), jobs_only=True, urgent=True)
-    job = whole_job(snapshot.jobs, record.job_id)
-    if job is None or job.state.ended or job.state is JobState.COMPLETING:
-        return
-    if job.state.pending:
-        await cluster.cancel(record.job_id, spawner.user.name)
-        return
-    raise Conflict(
-        f"Job {record.job_id} of this session runs on {', '.join(job.nodes)}, but the portal no "
-        "longer knows it: its database was restored from an older copy. Nobody can open it any "
-        "more. End it on the Sessions page, then launch again."
-    )
-
-
 async def _validated(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
-    if not runs:
-        await _end_lost(spawner)
     snapshot = await _snapshot(spawner, late=_LATE)
     if snapshot.error:
         raise SlurmUnavailable(
             f"Slurm does not answer now, so nothing was submitted. {snapshot.error} Running "
             "sessions continue. Try again in a minute."
         )
+    if not runs:
+        await end_unknown(spawner, asked.kind)
     ready = await readiness(spawner)
     if ready.problems:
         raise ready.error(" ".join(ready.problems))

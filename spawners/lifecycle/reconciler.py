@@ -60,15 +60,18 @@ class Reconciler:
         """Ids of the jobs that are watched."""
         return {entry.record.job_id for entry in self._open.values()}
 
-    def orphan(self, user: str, server: str) -> SessionRecord | None:
-        """Return the session of this server that lives and that nobody has stopped: the Hub has
-        lost it."""
-        for entry in self._open.values():
-            record, same = entry.record, (entry.record.user, entry.record.server) == (user, server)
-            lives = record.state is not SessionState.ENDED
-            if same and lives and record.job_id and not record.ending_code:
-                return record
-        return None
+    def orphans(self, user: str, server: str) -> list[SessionRecord]:
+        """Return the sessions of this server that live and that nobody has stopped: the Hub has
+        lost them."""
+        records = (entry.record for entry in self._open.values())
+        return [
+            record
+            for record in records
+            if (record.user, record.server) == (user, server)
+            and record.state is not SessionState.ENDED
+            and record.job_id
+            and not record.ending_code
+        ]
 
     def watch_session(self, record: SessionRecord) -> None:
         """Watch ``record`` from now on. A session that is over already only waits for what

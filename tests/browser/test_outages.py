@@ -6,11 +6,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from api_client import Caller
+from hub_client import Person, wait_until, with_session
+from jobs import living_jobs
 from looks import take_picture, violations
 from outages import without
 from sign_in import sign_in
@@ -21,6 +25,7 @@ expect = playwright.expect
 pytestmark = pytest.mark.usefixtures("unharmed")
 
 WHO = "student21"
+CPUS = {"environment": "python-venv", "gpus": 0, "cpus": 1, "memory": "2G", "time": "0:40:00"}
 PAGES = {"home": "#home .part", "runs": "#list", "": "#history-words:not(:empty)"}
 CLUSTER = ""  # its address
 NOTICED = 120_000  # milliseconds: the slowest page asks each minute
@@ -90,3 +95,59 @@ def test_slurm_hangs(demo: Any, pages: dict[str, Any]) -> None:
     all_are_back(pages)
     assert all(at.evaluate("window.mark") == 1 for at in pages.values()), "loaded again"
     expect(gpus).not_to_contain_text(re.compile("as of|does not answer"), timeout=BACK)
+
+
+@pytest.fixture
+def owner(demo: Any) -> Iterator[Person]:
+    someone = Person(demo.url, WHO)
+    for _ in with_session(someone, CPUS):
+        file = {"type": "file", "format": "text", "content": "import time\ntime.sleep(300)\n"}
+        made = someone.session("PUT", "api/contents/slow.py", json=file)
+        assert made.status_code in (200, 201), made.text
+        yield someone
+
+
+def runs(demo: Any, name: str) -> list[Any]:
+    """The runs that the portal has of this name, and with a number after it."""
+    with Caller(demo.url, WHO) as caller:
+        items = caller.get("runs").json()["items"]
+    return [run for run in items if run["name"].startswith(name)]
+
+
+def test_a_run_is_started_once_although_its_answer_is_lost(
+    demo: Any, owner: Person, page: Any
+) -> None:
+    """The Hub is killed while Slurm, which hangs, does not answer its sbatch."""
+    name = f"slow-{secrets.token_hex(3)}"
+    before = {job.id.split("_")[0] for job in living_jobs(demo, WHO)}
+    sign_in(page, demo.url, WHO)
+    page.goto(f"{demo.url}/services/portal/runs/new")
+    page.get_by_label("Notebook or script").fill("~/slow.py", timeout=60_000)
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_text("More: ").click()
+    for label, value in {"GPUs": "0", "CPUs": "1", "Memory": "512M"}.items():
+        page.get_by_label(label, exact=True).fill(value)
+    expect(page.locator("#run-points")).to_have_text("1 point")
+    start, alert = page.get_by_role("button", name="Start run"), page.locator("#run-alert")
+    with hung(demo):
+        with page.expect_request("**/ask/start"):
+            start.click()
+        wait_until("the portal has the run", lambda: runs(demo, name))
+        demo.control("kill", "hub")
+    expect(alert).to_contain_text("Whether the run has started is not known.", timeout=60_000)
+    assert violations(page, "#new-run") == []
+    demo.control("start", "hub")
+    # The restarted Hub wants a new login, which asks nothing.
+    expect(alert).to_be_visible()
+    wait_until("the Hub is back", lambda: page.reload().status == 200)
+    expect(page.get_by_role("heading", level=1)).to_have_text(name, timeout=60_000)
+    assert len(runs(demo, name)) == 1
+
+    def jobs() -> set[str]:
+        return {job.id.split("_")[0] for job in living_jobs(demo, WHO)} - before
+
+    wait_until("its job is there", jobs)
+    page.wait_for_timeout(5000)  # time for a second one
+    assert len(jobs()) == 1
+    with Caller(demo.url, WHO) as caller:
+        assert caller.delete(f"runs/{runs(demo, name)[0]['id']}").status_code == 200

@@ -9,6 +9,7 @@ import inspect
 import json
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -179,7 +180,8 @@ def facts_of_hub(store: Store, sbatch: Path) -> Any:
             beside="", verify=False, public_keys="", node_cache="", service_account="portal"
         ),
         blocking=None, services=frozenset(), refused=None,
-        recorder=SimpleNamespace(closing=SimpleNamespace(orphan=lambda user, server: None)),
+        began=time.monotonic() - 1000,
+        recorder=SimpleNamespace(closing=SimpleNamespace(orphans=lambda user, server: [])),
     )  # fmt: skip
 
 
