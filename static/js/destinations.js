@@ -19,7 +19,7 @@ const MOST_RECENT = 6;
 
 // Opens the dialog of the button, which names the service's path and the user.
 export function openDestinations(button) {
-  if (document.querySelector(".find")) return;
+  if (document.querySelector("dialog.find")) return;
   const { service, user } = button.dataset;
   const input = /** @type {HTMLInputElement} */ (
     el("input.find-input", {

@@ -35,7 +35,9 @@ def opened(page: Any) -> Any:
     return field
 
 
-@pytest.mark.parametrize("path", [f"{PORTAL}sessions", "/hub/token", "/hub/spawn"])
+@pytest.mark.parametrize(
+    "path", [f"{PORTAL}sessions", f"{PORTAL}catalog", "/hub/token", "/hub/spawn"]
+)
 def test_the_keyboard_goes_anywhere_from_any_page(demo: Any, page: Any, path: str) -> None:
     """On a page of the Hub the first search leads through the login at the service."""
     sign_in(page, demo.url, "ada")
