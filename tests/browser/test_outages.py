@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from api_client import Caller
 from hub_client import Person, wait_until, with_session
-from jobs import living_jobs
+from jobs import living_jobs, squeue
 from looks import take_picture, violations
 from outages import without
 from sign_in import sign_in
+
+from portal.work.run.kind import Run
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -114,10 +116,20 @@ def runs(demo: Any, name: str) -> list[Any]:
     return [run for run in items if run["name"].startswith(name)]
 
 
+def take_late(demo: Any, server: str, sessions: set[str]) -> None:
+    """Submit what a killed Hub's sbatch for this server leaves: a job with its mark, and a log
+    beside those of ``sessions``."""
+    about = squeue(demo, f"--jobs={','.join(sessions)}", "--Format=STDOUT:500").split()[0]
+    log = f"--output={about.removesuffix('.log')}-late.log"
+    mark = f"--comment=portal:python-venv:{server}"
+    asked = ["--cpus-per-task=1", "--mem=100M", "--time=10", "--wrap=sleep 300"]
+    demo.run(["sbatch", mark, log, "--chdir=/tmp", *asked], user=demo.user(WHO))
+
+
 def test_a_run_is_started_once_although_its_answer_is_lost(
     demo: Any, owner: Person, page: Any
 ) -> None:
-    """The Hub is killed while Slurm, which hangs, does not answer its sbatch."""
+    """The Hub is killed while Slurm hangs; its sbatch gets through after that."""
     name = f"slow-{secrets.token_hex(3)}"
     before = {job.id.split("_")[0] for job in living_jobs(demo, WHO)}
     sign_in(page, demo.url, WHO)
@@ -132,8 +144,14 @@ def test_a_run_is_started_once_although_its_answer_is_lost(
     with hung(demo):
         with page.expect_request("**/ask/start"):
             start.click()
-        wait_until("the portal has the run", lambda: runs(demo, name))
+        (run,) = wait_until("the portal has the run", lambda: runs(demo, name))
         demo.control("kill", "hub")
+
+    def jobs() -> set[str]:
+        return {job.id.split("_")[0] for job in living_jobs(demo, WHO)} - before
+
+    take_late(demo, Run.server_name(run["id"]), before)
+    wait_until("Slurm has a job that no Hub knows", jobs)
     expect(alert).to_contain_text("Whether the run has started is not known.", timeout=60_000)
     assert violations(page, "#new-run") == []
     demo.control("start", "hub")
@@ -142,10 +160,6 @@ def test_a_run_is_started_once_although_its_answer_is_lost(
     wait_until("the Hub is back", lambda: page.reload().status == 200)
     expect(page.get_by_role("heading", level=1)).to_have_text(name, timeout=60_000)
     assert len(runs(demo, name)) == 1
-
-    def jobs() -> set[str]:
-        return {job.id.split("_")[0] for job in living_jobs(demo, WHO)} - before
-
     wait_until("its job is there", jobs)
     page.wait_for_timeout(5000)  # time for a second one
     assert len(jobs()) == 1
