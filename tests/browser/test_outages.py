@@ -117,13 +117,15 @@ def runs(demo: Any, name: str) -> list[Any]:
 
 
 def take_late(demo: Any, server: str, sessions: set[str]) -> None:
-    """Submit what a killed Hub's sbatch for this server leaves: a job with its mark, and a log
-    beside those of ``sessions``."""
+    """Submit what a killed Hub's sbatch for this server leaves: a job with its mark, and a log of
+    the Hub's: that of ``sessions``, since only the Hub makes one."""
     about = squeue(demo, f"--jobs={','.join(sessions)}", "--Format=STDOUT:500").split()[0]
-    log = f"--output={about.removesuffix('.log')}-late.log"
+    log = f"--output={about}"
     mark = f"--comment=portal:python-venv:{server}"
     asked = ["--cpus-per-task=1", "--mem=100M", "--time=10", "--wrap=sleep 300"]
-    demo.run(["sbatch", mark, log, "--chdir=/tmp", *asked], user=demo.user(WHO))
+    demo.run(
+        ["sbatch", mark, log, "--open-mode=append", "--chdir=/tmp", *asked], user=demo.user(WHO)
+    )
 
 
 def test_a_run_is_started_once_although_its_answer_is_lost(
@@ -151,7 +153,7 @@ def test_a_run_is_started_once_although_its_answer_is_lost(
         return {job.id.split("_")[0] for job in living_jobs(demo, WHO)} - before
 
     take_late(demo, Run.server_name(run["id"]), before)
-    wait_until("Slurm has a job that no Hub knows", jobs)
+    late = wait_until("Slurm has a job that no Hub knows", jobs)
     expect(alert).to_contain_text("Whether the run has started is not known.", timeout=60_000)
     assert violations(page, "#new-run") == []
     demo.control("start", "hub")
@@ -160,8 +162,7 @@ def test_a_run_is_started_once_although_its_answer_is_lost(
     wait_until("the Hub is back", lambda: page.reload().status == 200)
     expect(page.get_by_role("heading", level=1)).to_have_text(name, timeout=60_000)
     assert len(runs(demo, name)) == 1
-    wait_until("its job is there", jobs)
-    page.wait_for_timeout(5000)  # time for a second one
+    wait_until("its job is there", lambda: jobs() - late)
     assert len(jobs()) == 1
     with Caller(demo.url, WHO) as caller:
         assert caller.delete(f"runs/{runs(demo, name)[0]['id']}").status_code == 200
