@@ -7,8 +7,6 @@ from typing import Any
 
 from traitlets.config import LazyConfigValue
 
-from ..models.cluster.gpu_share import share_of, type_title
-
 
 def gpu_titles(described: Any) -> dict[str, str]:
     """Return the site's titles of GPU types by Slurm's name. ``described``:
@@ -21,11 +19,3 @@ def gpu_titles(described: Any) -> dict[str, str]:
         for name, about in types
         if isinstance(about, Mapping) and about.get("title")
     }
-
-
-def title_of(gpu_type: str, titles: Mapping[str, str]) -> str:
-    """Return a type's name for people: the site's, or that of a part of a GPU of such a name."""
-    share = share_of(gpu_type)
-    return titles.get(gpu_type) or type_title(
-        gpu_type, titles.get(share.gpu_type, "") if share else ""
-    )

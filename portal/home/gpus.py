@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 from portal.dashboard import ClusterView
 from portal.errors import SlurmUnavailable
-from portal.gpus.titles import title_of
 from portal.launch.availability import Availability, availability
 from portal.launch.estimate_words import starts
 from portal.launch.partitions import Associations, allowed_partitions, choose_partition
 from portal.models.cluster.cluster import Association
+from portal.models.cluster.gpu_share import title_of
 from portal.models.person import Person
 from portal.models.session.estimate import Outlook
 from portal.models.session.resources import Resources

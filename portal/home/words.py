@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from portal.gpus.titles import title_of
+from portal.models.cluster.gpu_share import title_of
 from portal.models.session.resources import time_seconds
 from portal.models.words import count, duration
 

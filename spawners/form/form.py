@@ -18,13 +18,13 @@ from traitlets.config import LoggingConfigurable
 
 from portal.catalog.offers.preferences import NO_PREFERENCES, Preferences, ordered
 from portal.catalog.offers.tile import Tile, common_tags, tile_of
-from portal.gpus.titles import gpu_titles, title_of
+from portal.gpus.titles import gpu_titles
 from portal.launch.availability import Availability, availability
 from portal.launch.choices.field_choices import Choice, Facts, folded_fields
 from portal.launch.partitions import allowed_partitions, choose_partition
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
-from portal.models.cluster.gpu_share import part_words, share_of, slice_of
+from portal.models.cluster.gpu_share import part_words, share_of, slice_of, title_of
 from portal.models.person import Person
 from portal.models.session.resources import Resources, time_text
 from portal.paths import data_path

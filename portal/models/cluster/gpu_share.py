@@ -8,6 +8,7 @@ where Slurm names no type. MIG slices are GPUs of a type of their own in Slurm: 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 SHARED = ("shard", "mps")
@@ -65,6 +66,14 @@ def type_title(gpu_type: str, gpu: str = "") -> str:
     words = {"shard": "shard", "mps": "MPS quarter"}[share.gres]
     of = gpu or share.gpu_type
     return f"{words} of {of}" if of else words
+
+
+def title_of(gpu_type: str, titles: Mapping[str, str]) -> str:
+    """Return a type's name for people: the site's, or that of a part of a GPU of such a name."""
+    share = share_of(gpu_type)
+    return titles.get(gpu_type) or type_title(
+        gpu_type, titles.get(share.gpu_type, "") if share else ""
+    )
 
 
 def part_words(gpu_type: str, each: int = 0) -> str:
