@@ -90,6 +90,7 @@ class Clusters:
                 await in_thread(records.write, cluster.record)
         except BadRecord as error:
             raise ServiceError(str(error), 503) from None
+        cluster.patience = _GRACE  # it listens
         resources = body.get("resources")
         if not isinstance(resources, dict) or {"workers"} & resources.keys():
             raise ServiceError("'resources' must be a JSON object.", 400)

@@ -74,10 +74,12 @@ async def work(record: dict[str, Any], own: dict[str, Any]) -> None:
     stopping: list[Any] = []
 
     def stop() -> None:
-        if worker.status.name != "running":  # the scheduler has told it to end
+        if worker.status.name in ("closing", "closed"):
             return
-        # Its data go to other workers: nothing is computed twice.
-        closing = worker.close_gracefully(reason="its job ends")
+        # Its data go to other workers, unless they have gone: nothing is computed twice.
+        retired = worker.status.name == "closing_gracefully"
+        close = worker.close if retired else worker.close_gracefully
+        closing = close(reason="its job ends")
         stopping.append(asyncio.ensure_future(_within(closing, _MOVED, worker)))
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
