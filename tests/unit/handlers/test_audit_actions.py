@@ -17,9 +17,14 @@ from portal.models.audit import ACTION_WORDS, AuditAction
 from portal.models.course.audit import CourseAudit
 from portal.models.person import Person
 from portal.models.scope import AUDIT_READ
+from portal.work.benchmarks.audit import BenchmarkAudit
 
-TABLES = [ROOT / "portal/models/audit.py", ROOT / "portal/models/course/audit.py"]
-ACTIONS = [*AuditAction, *CourseAudit]
+TABLES = [
+    ROOT / "portal/models/audit.py",
+    ROOT / "portal/models/course/audit.py",
+    ROOT / "portal/work/benchmarks/audit.py",
+]
+ACTIONS = [*AuditAction, *CourseAudit, *BenchmarkAudit]
 MODULES = {
     str(path.relative_to(ROOT)): ast.parse(path.read_text())
     for room in ("portal", "spawners")
@@ -72,7 +77,7 @@ def test_every_action_of_the_table_is_written() -> None:
         for tree in MODULES.values()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
-        and ast.unparse(node.value) in ("AuditAction", "CourseAudit")
+        and ast.unparse(node.value) in ("AuditAction", "CourseAudit", "BenchmarkAudit")
     }
     assert used == {action.name for action in ACTIONS}
 
