@@ -264,6 +264,7 @@ class SessionLine(Frozen):
     gpu_busy_share: float | None
     gpu_measured_share: float | None
     gpu_source: Source | None
+    gpu_memory_peak: int | None
     memory_asked: int | None
     memory_peak: int | None
     memory_source: Source | None

@@ -108,7 +108,7 @@ def test_a_class_with_kernels(demo: Any, lesson: Class) -> None:
         ({"account": "research"}, "The course sets 'account'."),
         ({"environment": "python-venv"}, "This course uses"),
         ({"gpus": 0}, "at least one GPU"),
-        ({"time": "0:50:00"}, "0:40:00"),
+        ({"time": "0:50:00"}, "at most 40 min."),
     ):
         body = {"id": "0123456789abcdef", "kernel": "python3", **asked, **change}
         answer = httpx.post(address, json=body, headers=headers, timeout=60)

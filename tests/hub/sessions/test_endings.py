@@ -90,4 +90,4 @@ def test_shut_down_from_inside(demo: Any, ada: Person) -> None:
 def test_walltime(short_session: Person) -> None:
     wait_until("the time is over", lambda: not short_session.server().get("ready"), timeout=150)
     page = wait_for_end(short_session)
-    assert "reached its time limit of 0:01:00" in page, page
+    assert "reached its time limit of 1 min." in page, page

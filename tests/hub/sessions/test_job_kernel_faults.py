@@ -214,7 +214,7 @@ def test_a_node_that_fails_is_named_in_the_cell(demo: Any, kernel: NotebookKerne
 
 
 def test_walltime(brief: NotebookKernel) -> None:
-    ended = "The kernel reached its time limit of 0:01:00. Choose a longer time limit next time. "
+    ended = "The kernel reached its time limit of 1 min. Choose a longer time limit next time. "
 
     def told() -> Any:
         ran = brief.run("print(1)")

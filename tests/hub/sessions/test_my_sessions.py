@@ -308,7 +308,7 @@ def test_walltime(short_session: Person) -> None:
     newest = items(short_session)[0]
     found = ended(short_session, newest["id"], timeout=150)
     assert found["ending"]["code"] == "walltime"
-    assert "reached its time limit of 0:01:00" in found["ending"]["words"]
+    assert "reached its time limit of 1 min." in found["ending"]["words"]
     assert found["suggestion"]["changes"] == {"time": "1:00:00"}
     assert found["efficiency"]["time_used"] == pytest.approx(60, abs=40)
 

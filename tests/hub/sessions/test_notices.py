@@ -53,7 +53,7 @@ async def test_mail_when_a_session_that_waited_has_started(demo: Any, ada: Perso
         assert told["Subject"].startswith("Your session has started")
         text = told.get_content()
         assert f"(Slurm job {job_id}) has started" in text
-        assert "It ends at" in text
+        assert "It ends on" in text
         # The way in the mail leads into the session.
         address = next(line for line in text.splitlines() if "/user/ada/" in line)
         assert ada.http.get(address).status_code == 200

@@ -165,7 +165,7 @@ def test_any_type_means_any_that_the_environment_runs_on() -> None:
         ({"account": "boss"}, "cannot use the account"),
         ({"qos": "high"}, "QOS 'high'"),
         ({"reservation": "course"}, "No reservation 'course' is available"),
-        ({"time": "9:00:00"}, "at most 8:00:00"),
+        ({"time": "9:00:00"}, "at most 8 h."),
         ({"cpus": 17}, "at most 16 CPUs"),
         ({"memory": "1T"}, "at most 62G"),
         ({"nodes": 3, "gpus": 1}, "at most 2 nodes"),

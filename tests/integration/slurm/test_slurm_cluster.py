@@ -482,7 +482,7 @@ async def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     )
     runner = SlurmRunner(commands={"squeue": hang})
     for times, limit in enumerate((0.5, 5, 60), 1):
-        with pytest.raises(SlurmUnavailable, match=f"within {limit:g} seconds"):
+        with pytest.raises(SlurmUnavailable, match=f"within {limit:g} s "):
             await runner.run(["squeue"], timeout=limit)
         assert runner.failures["squeue"] == times
         if marker.exists():  # else it was ended before it had begun
