@@ -83,7 +83,7 @@ class Ran(NamedTuple):
 
 def execute(name: str, folder: Path) -> Ran:
     """Run a notebook in an empty folder, with its neighbours beside it."""
-    for path in STARTERS.glob("*.ipynb"):
+    for path in STARTERS.glob("*.*"):
         shutil.copy(path, folder)
     data = folder.parent / f"{folder.name}-jupyter"
     if RUNS_IN[name] == R:
