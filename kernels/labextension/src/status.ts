@@ -47,8 +47,8 @@ class StatusItem extends Widget {
     const { over } = ended;
     const { failing } = situations;
     // In words, too: JupyterLab loads what shows its notifications from the server.
-    const state = over ? 'Session ended' : failing ? 'Session does not answer' : timeLeft(left);
-    const parts = [state];
+    const state = over ? 'Session ended' : failing ? 'Session does not answer' : '';
+    const parts = [state, over ? '' : timeLeft(left)].filter(Boolean);
     if (!failing && hasGpus(situation, reading)) {
       const name = reading?.simulated ? 'GPU (simulated)' : 'GPU';
       const used = memory(reading?.gpuMemory ?? null, reading?.gpuMemoryTotal ?? null);

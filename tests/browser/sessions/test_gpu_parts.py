@@ -93,7 +93,7 @@ def test_so_much_memory_is_enough(opened: Any) -> None:
     expect(opened.locator("input[name=gpu_type]:checked")).to_have_value("a100_1g.10gb")
     memory.select_option("16")  # never a share, which has no memory of its own
     expect(opened.locator("input[name=gpu_type]:checked")).to_have_value("t4")
-    expect(opened.locator("#launch-summary")).to_contain_text("1 \N{MULTIPLICATION SIGN} t4")
+    expect(opened.locator("#launch-summary")).to_contain_text("1 \N{MULTIPLICATION SIGN} T4")
     fields = opened.evaluate("[...new FormData(document.forms[0]).keys()]")
     assert "gpu_memory" not in fields and fields.count("gpu_type") == 1
 

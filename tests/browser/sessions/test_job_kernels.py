@@ -137,7 +137,7 @@ def test_the_dialog(demo: Any, lab: Any, job: str) -> None:
     expect(item(lab).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
     # The toolbar of this window has room for it.
     expect(lab.locator(".jp-NotebookPanel-toolbar > .jp-KernelName")).to_contain_text(
-        "2 \u00d7 V100, 1 CPU, 1G, 0:20:00"
+        "2 \u00d7 V100, 1 CPU, 1G, 20 min"
     )
     found = where(lab)
     (row,) = kernel_jobs(demo, job)

@@ -44,7 +44,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         take_picture(page, "estimate")
         page.get_by_role("button", name="v100: starts now").click()
         expect(starts).to_have_text("Starts now.")
-        expect(page.locator("#launch-summary")).to_contain_text("v100")
+        expect(page.locator("#launch-summary")).to_contain_text("V100")
         expect(page.locator("#launch-nearby")).to_be_hidden()
         page.locator("label", has_text="t4").click()
         expect(starts).to_contain_text("Starts in about")
