@@ -1,4 +1,4 @@
-"""What every rank does: it says that it is here, executes its script, and says how that ended."""
+"""Duties of every rank: to say that it is here, execute its script, and say how that ended."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Activity:
 
 
 class Watch:
-    """What rank 0 sees of all ranks."""
+    """View of all ranks for rank 0: which of them do nothing, and where."""
 
     def __init__(self, team: Team, nodes: Mapping[int, str]) -> None:
         self._team, self._nodes = team, nodes

@@ -42,7 +42,7 @@ class ComparedMetric(Frozen):
 
 
 class ComparedSearch(Frozen):
-    """What the search of a run makes large or small."""
+    """Metric of a run's search, and its direction."""
 
     metric: str
     direction: Direction
