@@ -83,7 +83,7 @@ class Ran(NamedTuple):
 
 def execute(name: str, folder: Path) -> Ran:
     """Run a notebook in an empty folder, with its neighbours beside it."""
-    for path in STARTERS.iterdir():
+    for path in STARTERS.glob("*.ipynb"):
         shutil.copy(path, folder)
     data = folder.parent / f"{folder.name}-jupyter"
     if RUNS_IN[name] == R:
@@ -135,7 +135,7 @@ def curves(folder: Path) -> dict[str, set[str]]:
 
 
 def test_every_notebook_is_listed() -> None:
-    assert {path.stem for path in STARTERS.iterdir()} == set(RUNS_IN)
+    assert {path.stem for path in STARTERS.glob("*.ipynb")} == set(RUNS_IN)
     assert set(RUNS_IN) - {"caffe2"} == set(SAYS)
 
 
