@@ -99,5 +99,6 @@ add_features(
         navigation=(
             Entry("Benchmarks", "benchmarks", "gauge-high", Group.SITE, detail="GPUs and storage"),
         ),
+        demo="portal.demo.benchmarks:PART",
     ),
 )

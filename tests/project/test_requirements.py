@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -49,8 +50,10 @@ SOURCES_OF_RUNS = "deploy/demo/showcase/"
 FOR_SOURCES = {
     path.stem for path in (ROOT / "kernels/portal_session/runs/library").glob("portal_*.py")
 }
-# Executed by users in environments of their choice, as the notebooks beside them.
+# Executed by users: `missing_imports` compares them with the environments that ship them.
 OF_USERS = ROOT / "deploy/environments/starters"
+# Modules, and the word in an image's reference that says that the image has them.
+IN_IMAGES = {"torch": "pytorch", "torchvision": "pytorch"}
 NOT_IMPORTED = {
     "jupyterhub-idle-culler": "a program, which the Hub runs as a service",
     "psycopg": "imported by SQLAlchemy, for a database of PostgreSQL",
@@ -142,6 +145,51 @@ def test_every_import_is_declared(project: str) -> None:
     required = declared(project)
     wrong = [why for item in foreign_imports(project) if (why := undeclared(item, required))]
     assert not wrong, f"not in {project}:\n" + "\n".join(wrong)
+
+
+def missing_imports(environment: dict[str, Any], folder: Path) -> list[str]:
+    """Return the imports of an environment's starter scripts that neither Python, the scripts that
+    are copied with them, the session, nor the image has."""
+    scripts = [name for name in environment.get("starters", ()) if name.endswith(".py")]
+    beside = {Path(name).stem for name in scripts}
+    words = set(re.split(r"[/:@]", environment.get("source") or ""))
+    return [
+        f"{environment['name']}: {item.place} imports {item.name}"
+        for name in scripts
+        for item in imports_of((folder / name).read_text(), name)
+        if item.name not in sys.stdlib_module_names
+        and item.name not in beside
+        and not (item.name in FOR_SOURCES and item.in_function)  # in runs alone
+        and IN_IMAGES.get(item.name) not in words
+    ]
+
+
+def test_starter_scripts_import_what_their_environment_has() -> None:
+    files = sorted(OF_USERS.parent.glob("*.yaml"))
+    environments = [yaml.safe_load(path.read_text()) for path in files]
+    shipped = {name for each in environments for name in each.get("starters", ())}
+    assert {path.name for path in OF_USERS.glob("*.py")} <= shipped
+    wrong = [why for each in environments for why in missing_imports(each, OF_USERS)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_missing_import_of_a_starter_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "import os, torch, pandas\nimport b\nimport portal_metrics\n"
+        "def f():\n    import portal_metrics\n"
+    )
+    (tmp_path / "b.py").write_text("")
+    with_torch = {"name": "e", "source": "docker://nvcr.io/nvidia/pytorch:25.10-py3"}
+    wrong = {
+        "pandas, b, portal_metrics": {**with_torch, "starters": ["a.py", "x.ipynb"]},
+        "pandas, portal_metrics": {**with_torch, "starters": ["a.py", "b.py"]},
+        "torch, pandas, portal_metrics": {
+            "name": "e", "source": "docker://python:3", "starters": ["a.py", "b.py"]
+        },
+    }  # fmt: skip
+    for names, environment in wrong.items():
+        found = [why.split()[-1] for why in missing_imports(environment, tmp_path)]
+        assert ", ".join(found) == names
 
 
 @pytest.mark.parametrize("project", PROJECTS)

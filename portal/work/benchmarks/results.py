@@ -19,7 +19,7 @@ from .specifications import Peak
 
 FALL = 0.1  # part by which a result must be worse to be told
 MODULE = "benchmark_results.py"  # beside the scripts, which all use it
-SCRIPTS = ("collectives", "storage", "throughput", "time-to-accuracy")
+SCRIPTS = ("chexnet-scaling", "collectives", "storage", "throughput", "time-to-accuracy")
 COLUMNS = ("name", "value", "unit", "gpus", "conditions", "peak", "operations")
 _TABLE = re.compile(r"benchmark ([a-z0-9-]{1,40}) ([0-9a-f]{16})")
 _SMALLER_IS_BETTER = frozenset({"s", "ms", "µs", "epochs"})

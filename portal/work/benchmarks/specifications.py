@@ -22,9 +22,10 @@ class GpuSpecification(Frozen):
 
     title: str
     names: tuple[str, ...]
+    detected: tuple[str, ...] = ()
     devices: int = 1
     memory: float
-    cores: int
+    cores: int | None = None
     bandwidth: float
     watts: float
     fp64: float | None = None
@@ -50,28 +51,33 @@ def specifications() -> tuple[GpuSpecification, ...]:
     return tuple(map(GpuSpecification.model_validate, tomllib.loads(text)["gpu"]))
 
 
-def specification_for(gpu_type: str, known: Sequence[GpuSpecification]) -> GpuSpecification | None:
-    """Return the entry for Slurm's GPU type, such as "v100" or "nvidia_a100_80gb_pcie"; None for a
-    type that none is for, and for slices of a GPU."""
+def cards_of(gpu_type: str, known: Sequence[GpuSpecification]) -> list[GpuSpecification]:
+    """Return the entries of the cards that Slurm's GPU type, such as "v100" or
+    "nvidia_a100_80gb_pcie", can be. None for a type that no entry is for, and for slices of a
+    GPU."""
     lower = gpu_type.lower()
     if _SLICE.search(lower):
-        return None
+        return []
+    if detected := [entry for entry in known if lower in entry.detected]:
+        return detected
     words = set(re.split(r"[^a-z0-9]+", lower))
-    fitting = [
-        (len(name.split()), entry)
-        for entry in known
-        for name in entry.names
-        if words >= set(name.split())
-    ]
-    return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+    names = [(entry, name.split()) for entry in known for name in entry.names]
+    possible = []
+    for entry, (model, *own) in names:
+        others = {word for _, (other, *rest) in names if other == model for word in rest}
+        if model in words and words & others <= set(own):
+            possible.append(entry)
+    return possible
 
 
 def share_of_peak(
-    value: float, gpus: int, peak: Peak, operations: float, entry: GpuSpecification | None
+    value: float, gpus: int, peak: Peak, operations: float, cards: Sequence[GpuSpecification]
 ) -> float | None:
     """Return the part of the peak of ``gpus`` GPUs that ``value``, each with this many
-    ``operations``, reaches: 0.5 is half. None: not known."""
-    most = entry.peak(peak) if entry is not None else None
+    ``operations``, reaches: 0.5 is half. ``cards``: those that the GPUs can be. None: not known, or
+    not the same for all of these."""
+    peaks = {entry.peak(peak) for entry in cards}
+    most = peaks.pop() if len(peaks) == 1 else None
     if not most or not gpus or not operations:
         return None
     return value * operations / (most * gpus)

@@ -110,6 +110,15 @@ class BenchmarkRunTable(ModelTable[BenchmarkRun]):
         runs = await self._where(and_(columns.taken_at.is_not(None), columns.told_at.is_(None)))
         return [run for run in runs if run.falls]
 
+    async def fallen(self, since: float) -> list[BenchmarkRun]:
+        """Return the runs with falls, newest first, whose results were read ``since`` (Unix
+        seconds), without those that a later repetition has replaced."""
+        newest: dict[tuple[str, str], BenchmarkRun] = {}
+        for run in await self._where(benchmark_runs.c.taken_at >= since):
+            if run.falls or not run.problem:  # else it has no results
+                newest[run.user, run.origin or run.run] = run
+        return [run for run in reversed(newest.values()) if run.falls]
+
     async def _where(self, condition: Any) -> list[BenchmarkRun]:
         query = select(benchmark_runs).where(condition)
         return await self._models(query.order_by(benchmark_runs.c.added_at).limit(_MOST_RUNS))

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from frameworks import python_of
 
+from portal.demo.environments.apptainer import apptainer_environment, ensure_apptainer
+from portal.demo.home import Home
+from portal.errors import ConfigurationError
 from portal.models.session.run_logged import Logged
 from portal.work.benchmarks import results
 
@@ -171,6 +174,82 @@ def test_time_to_accuracy_has_a_spread_over_seeds(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(script, capture_output=True, text=True, env=environ, cwd=tmp_path)
     assert done.returncode == 1 and "Seed 0 did not reach 100% in 1 epochs" in done.stderr
+
+
+@pytest.fixture
+def debian(tmp_path: Path) -> dict[str, str]:
+    """Variables for a container with this machine's packages, in the folder "image"."""
+    try:
+        apptainer = ensure_apptainer(Home.find().cache, print)
+    except ConfigurationError as error:
+        pytest.skip(error.message)
+    bound = ("/usr", "/etc/alternatives")  # the latter names the library of linear algebra
+    for name in (*bound, "/dev", "/proc", "/sys", "/tmp", "/root", "/home", "/var/tmp"):
+        (tmp_path / "image" / name[1:]).mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "lib", "lib64", "sbin"):
+        (tmp_path / "image" / name).symlink_to(f"usr/{name}")
+    for name in ("passwd", "group", "resolv.conf", "hosts", "localtime"):
+        (tmp_path / "image/etc" / name).touch()
+    path = f"{apptainer.parent}:{os.environ['PATH']}"
+    return {**apptainer_environment(), "APPTAINER_BIND": ",".join(bound), "PATH": path}
+
+
+QUICK = ("--rounds=1", "--batch=1", "--steps=1")
+
+
+def checked_comparison(found: Any) -> None:
+    values = {(row.name, row.conditions.split(",")[0]): row.value for row in found.results}
+    for ranks in ("ranks=1", "ranks=2"):
+        inside, outside = (
+            values[f"training in a {place}", ranks]
+            for place in ("container", "virtual environment")
+        )
+        ratio = values["container to virtual environment", ranks]
+        assert ratio == pytest.approx(inside / outside)
+    assert len(values) == len(found.results) == 8
+    assert all((row.gpus, row.peak) == (0, "") for row in found.results)
+
+
+@pytest.mark.containers
+def test_a_container_is_compared_with_a_virtual_environment(
+    tmp_path: Path, debian: dict[str, str]
+) -> None:
+    python, image = str(python_of("torch")), f"--image={tmp_path / 'image'}"
+    checked_comparison(
+        executed("chexnet-scaling.py", tmp_path, image, *QUICK, python=python, **debian)
+    )
+    # What Apptainer or the ranks say is above the sentence.
+    script = [python, str(STARTERS / "chexnet-scaling.py"), f"--image={STARTERS}"]
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PATH": debian["PATH"]}
+    done = subprocess.run(script, capture_output=True, text=True, env=environ, cwd=tmp_path)
+    assert done.returncode == 1 and "The container has no PyTorch" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.containers
+def test_ranks_of_a_run_compare_theirs(tmp_path: Path, debian: dict[str, str]) -> None:
+    """Each rank starts its own processes, which meet where rank 0 says."""
+    python = str(python_of("torch"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environ = {
+        **os.environ, **debian, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo",
+        "PORTAL_METRICS": str(tmp_path / "metrics.jsonl"), "PYTHONPATH": str(LIBRARY),
+        "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    image = f"--image={tmp_path / 'image'}"
+    command = [python, str(STARTERS / "chexnet-scaling.py"), image, *QUICK]
+    ranks = [
+        subprocess.Popen(command, env={**environ, "RANK": str(rank)}, cwd=tmp_path)
+        for rank in range(2)
+    ]
+    assert [process.wait() for process in ranks] == [0, 0]
+    (file,) = (tmp_path / "logged").iterdir()
+    logged = Logged(tables={file.stem: json.loads(file.read_text())})
+    (found,) = results.logged_results(logged)
+    checked_comparison(found)
 
 
 def test_one_rank_has_nothing_to_exchange(tmp_path: Path) -> None:

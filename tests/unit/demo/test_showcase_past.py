@@ -9,6 +9,7 @@ import pytest
 from session_records import recorded
 from stored_courses import a_course, stored
 
+from portal.demo.benchmarks import ENVIRONMENT, USER, finished_benchmarks
 from portal.demo.course import NAME
 from portal.demo.run import finished_run
 from portal.demo.showcase.__main__ import remove, write_past
@@ -23,6 +24,8 @@ from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
 from portal.models.space import Role, SpaceState
 from portal.store import Store
+from portal.work.benchmarks.results import SCRIPTS, BenchmarkResult
+from portal.work.benchmarks.tables import BenchmarkResultTable, BenchmarkRun, BenchmarkRunTable
 from portal.work.run.follower import is_of
 from portal.work.run.tables.curves import RunCurveTable
 from portal.work.run.tables.points import RunPointTable
@@ -140,6 +143,22 @@ def test_a_search_is_there_with_curves_and_a_point_that_failed() -> None:
     ) == pytest.approx(best.metrics["accuracy"], abs=0.05)
 
 
+def test_benchmarks_compare_versions_and_gpus_and_one_fell() -> None:
+    """As if the collector had taken them; nobody could take them for measured."""
+    runs = finished_benchmarks(NOW).runs
+    results = [result for _, taken in runs for result in taken]
+    assert {result.version for result in results} == {1, 2}
+    assert {result.gpu_type for result in results} == {"v100", "t4", ""}
+    assert {result.benchmark for result in results} <= set(SCRIPTS)
+    assert all(result.simulated and USER.endswith("(example)") for result in results)
+    for first, second in zip(*(taken for _, taken in runs), strict=True):
+        assert first.key == second.key and second.before == first.value
+    (fallen,) = [result for result in results if result.fall]
+    assert fallen.fall == pytest.approx(0.10)
+    assert [len(run.falls) for run, _ in runs] == [0, 1]
+    assert not any(run.renew for run, _ in runs)
+
+
 async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: Store) -> None:
     await site(store)
     real = recorded(id="real", user="ada", submitted_at=NOW, state=SessionState.ENDED)
@@ -148,6 +167,13 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
         [JobUsage(job_id="7", submitted_at=int(NOW), day="2026-11-21", user="ada", held=60)]
     )
     await write_past(store, NOW)
+    own = BenchmarkRun(
+        user="grace", run="r1", name="own", environment=ENVIRONMENT, added_at=NOW, taken_at=NOW
+    )
+    about = finished_benchmarks(NOW).runs[0][1][0].model_dump()
+    kept = BenchmarkResult(**{**about, "user": "grace", "run": "r1", "version": 3})
+    await store.table(BenchmarkRunTable).add_run(own)
+    await store.table(BenchmarkRunTable).take(own, [kept], taken_at=NOW)
     await store.history.add_samples(ClusterSample(at=NOW + 60, gpus_total=20))
     _, total = await store.sessions.find(limit=100)
     assert total == len(SESSIONS) + 1
@@ -162,6 +188,9 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     assert await store.table(RunCurveTable).numbers("ada", swept.id) == set(range(swept.points))
     jobs = await store.table(RunPointTable).jobs("ada", swept.id, 100)
     assert len(await store.job_use.of_jobs(jobs, swept.created_at, NOW)) == swept.points
+    measured, benchmarks = store.table(BenchmarkResultTable), store.table(BenchmarkRunTable)
+    assert (await measured.find({ENVIRONMENT}, wanted={}))[1] == 23
+    assert await benchmarks.untaken() == [] and await benchmarks.untold() == []  # no mail
     points = await store.history.points(NOW - 3600, NOW, 100)
     assert sum(point.gpus_total == 20 for point in points) >= 58
     assert len((await store.series.nodes(NOW))[1]) == 8
@@ -171,6 +200,8 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     await remove(store, NOW)
     assert [session.id for session in (await store.sessions.find())[0]] == ["real"]
     assert (await store.table(RunTable).of_user("ada"))[1] == 0
+    assert await measured.find({ENVIRONMENT}, wanted={}) == ([kept], 1)
+    assert [run.user for run in await benchmarks.newest()] == ["grace"]
     assert not await store.table(RunCurveTable).numbers("ada", swept.id)
     assert not await store.job_use.of_jobs(jobs, swept.created_at, NOW)
     assert await store.starts.of_course(NAME) == [] and await store.starts.seats(start.id) == []

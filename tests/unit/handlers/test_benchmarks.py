@@ -30,7 +30,7 @@ TOKENS = {
 GRACES, ADAS, COURSES = "1" * 8, "2" * 8, "3" * 8
 RESULT = BenchmarkResult(
     user="grace", run=GRACES, benchmark="throughput", environment="open", version=2,
-    gpu_type="v100", gpus=2, nodes="gpu01", name="training", value=2000.0, unit="images/s",
+    gpu_type="v100-sxm2", gpus=2, nodes="gpu01", name="training", value=2000.0, unit="images/s",
     conditions="precision=fp16", peak="fp16", operations=2.454e10, simulated=False, at=5.0,
 )  # fmt: skip
 

@@ -42,6 +42,7 @@ from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
 from portal.models.space import Role, SpaceState
 from portal.store import Store
+from portal.work.benchmarks.tables import BenchmarkRun, BenchmarkRunTable
 from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunTable
 
@@ -383,6 +384,34 @@ async def test_an_admin_sees_what_needs_a_hand(site: Site) -> None:
     again = {"key": "k", "source": "docker://broken", "digest": "", "asker": "grace"}
     await store.builds.add_build(**again, nonce="m", log="/m", at=NOW)
     assert "docker://broken" not in (await site.see("grace"))["tasks"]
+
+
+async def test_an_admin_sees_which_benchmarks_fell_until_they_rise(site: Site) -> None:
+    """Whoever added them: the mail goes to that user alone."""
+    table, day = site.store.table(BenchmarkRunTable), 86_400.0
+
+    async def take(run: str, ago: float, *falls: str, **more: Any) -> None:
+        values = {"name": f"<b>{run}</b>", "environment": "a&b", "version": 2, "added_at": NOW}
+        added = BenchmarkRun(user="hedy", run=run, falls=falls, **{**values, **more})
+        await table.add_run(added.model_copy(update={"taken_at": NOW - ago * day}))
+
+    assert "benchmarks" not in await site.see("grace")
+    await take("first", 3)
+    await take("old", 20, "training: 20% worse.")
+    assert "benchmarks" not in await site.see("grace")
+    await take("second", 2, "training: 12% worse.", "inference: 10% worse.", origin="first")
+    await take("third", 1, origin="first", problem="Its jobs are unknown.")  # has no results
+    await take("other", 1, "reads: 11% worse.", version=0, environment="lab", problem="Refused.")
+    parts = await site.see("grace")
+    assert parts["benchmarks"] == (
+        "Benchmarks that fell lab worse 1 result of &#39;&lt;b&gt;other&lt;/b&gt;&#39; fell by "
+        "10% or more. reads: 11% worse. a&amp;b, version 2 worse 2 results of "
+        "&#39;&lt;b&gt;second&lt;/b&gt;&#39; fell by 10% or more. training: 12% worse."
+    )
+    assert 'href="/services/portal/benchmarks?environment=a%26b"' in await site.html("grace")
+    assert "benchmarks" not in await site.see("ada")
+    await take("fourth", 0, origin="first")
+    assert "second" not in (await site.see("grace"))["benchmarks"]
 
 
 async def test_home_shows_while_slurm_and_the_database_are_away(
