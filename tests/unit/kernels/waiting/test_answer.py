@@ -127,7 +127,8 @@ def test_nothing_is_said_without_evidence() -> None:
     answer = answer_of(mixed)
     assert (answer.cause, answer.advice, answer.pack) == ("unclear", "", False)
     assert "50 % computing, 45 % waiting for reads, 5 % waiting for the network" in answer.sentence
-    slow = seen([program(reading=0.5, computing=0.45)], read_from=files("/data/a", 0.5), sizes=SMALL)
+    half_read = [program(reading=0.5, computing=0.45)]
+    slow = seen(half_read, read_from=files("/data/a", 0.5), sizes=SMALL)
     assert (answer_of(slow).cause, answer_of(slow).pack) == ("unclear", False)
     half = answer_of(seen(loaders(2, computing=1.0, cpu=1.0, ready=0.0), cpus=8))
     assert half.cause == "unclear"
