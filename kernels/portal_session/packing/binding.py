@@ -62,7 +62,7 @@ class Binding:
 
     def states(self) -> list[dict[str, str]]:
         """Return name, image, path in this session, and a reason if there is none."""
-        return [self._state(packed) for packed in self._places.all()]
+        return [self._state(packed) for packed in self._places.packed()]
 
     def _state(self, packed: Packed) -> dict[str, str]:
         path = self.path(packed.name)
@@ -72,7 +72,7 @@ class Binding:
         """Bind what was packed before, at the session's start, where that is done by squashfuse."""
         remove_leftovers(Path(tempfile.gettempdir()))
         if not self._inside and shutil.which("squashfuse"):
-            for packed in self._places.all():
+            for packed in self._places.packed():
                 self._mount(packed)
 
     def close(self) -> None:

@@ -147,7 +147,7 @@ class Packer:
             self._run(program, source, part, progress)
             self._publish(part, target)
             try:
-                self.places.add(progress.name, target)
+                self.places.add_link(progress.name, target)
             except BaseException:
                 target.unlink()
                 raise

@@ -46,7 +46,7 @@ class Packing:
         self.binding = Binding(self.packer.places, os.environ)
 
     def _bind(self, name: str) -> str:
-        packed = next(packed for packed in self.packer.places.all() if packed.name == name)
+        packed = next(packed for packed in self.packer.places.packed() if packed.name == name)
         return self.binding.bind(packed)
 
     async def state(self) -> dict[str, Any]:

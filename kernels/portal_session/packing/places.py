@@ -49,7 +49,7 @@ class Places:
     def __init__(self, home: Path) -> None:
         self.folder = home / ".portal/packed"
 
-    def all(self) -> list[Packed]:
+    def packed(self) -> list[Packed]:
         """Return the packed folders, by name."""
         with contextlib.suppress(OSError):
             links = sorted(path for path in self.folder.iterdir() if path.is_symlink())
@@ -71,7 +71,7 @@ class Places:
                 409,
             )
 
-    def add(self, name: str, image: Path) -> None:
+    def add_link(self, name: str, image: Path) -> None:
         """Add a packed folder. Raises PackingError, OSError."""
         self.check_free(name)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

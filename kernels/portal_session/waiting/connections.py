@@ -34,13 +34,13 @@ class Connections:
         self._now: dict[int, Connection] = {}
         self._first: dict[int, int] = {}  # received at the beginning; of newer ones 0
         self._last: dict[int, int] = {}
-        self._look()
+        self._refresh()
         self._first = dict(self._last)
 
     def peer(self, inode: int) -> str:
         """Return the peer of a socket; "" if it is no connection by TCP."""
         if time.monotonic() - self._at >= PAUSE:
-            self._look()
+            self._refresh()
         connection = self._now.get(inode)
         return connection.peer if connection else ""
 
@@ -48,7 +48,7 @@ class Connections:
         """Return the bytes that a connection has received since the beginning."""
         return self._last.get(inode, 0) - self._first.get(inode, 0)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         self._at = time.monotonic()
         now = self._dump()
         self._now = {**self._now, **now}  # a closed one keeps its peer

@@ -140,7 +140,7 @@ def test_a_damaged_image_is_told(tmp_path: Path) -> None:
     places = Places(tmp_path)
     image = tmp_path / "data.sqsh"
     image.write_bytes(b"no image")
-    places.add("data", image)
+    places.add_link("data", image)
     environ: dict[str, str] = {}
     binding = Binding(places, environ)
     assert binding.bind(Packed("data", str(image))).startswith("This session could not bind it: ")
@@ -161,7 +161,7 @@ def test_mounts_of_a_killed_session_are_removed(
     packer = Packer(tmp_path, 1, lambda name: "")
     progress = packer.start(str(tmp_path / "data"))
     wait_for(lambda: not progress.living)
-    (packed,) = packer.places.all()
+    (packed,) = packer.places.packed()
     killed, living = Binding(packer.places, {}), Binding(packer.places, {})
     for binding in (killed, living):
         binding.bind(packed)

@@ -58,7 +58,7 @@ def test_a_folder_is_packed_beside_itself(packing: Packer, home: Path) -> None:
     image = home / "data.sqsh"
     assert (progress.state, progress.percent, progress.files) == ("packed", 100, 1)
     assert progress.words == f"1 file is in {image} (4 B). 'data' is bound."
-    assert packing.places.all() == [Packed("data", str(image))]
+    assert packing.places.packed() == [Packed("data", str(image))]
     assert (home / ".portal/packed/data").is_dir()
     assert names(home) == [".portal", "data", "data.sqsh"]
     assert (home / "data/1.txt").read_text() == "one"
@@ -69,7 +69,7 @@ def test_a_folder_is_packed_beside_itself(packing: Packer, home: Path) -> None:
     assert packed(packing, "~/data", str(home / "other.sqsh"), "other").state == "packed"
     assert packing.places.forget("data") == str(image)
     assert image.exists()
-    assert [each.name for each in packing.places.all()] == ["other"]
+    assert [each.name for each in packing.places.packed()] == ["other"]
     with pytest.raises(PackingError, match="No packed folder is called 'data'"):
         packing.places.forget("data")
 
@@ -134,7 +134,7 @@ def test_a_failure_leaves_nothing(
     monkeypatch.setattr(packing, "_run", taken)
     assert "exists meanwhile" in packed(packing, "~/data").words
     assert (home / "data.sqsh").read_text() == "of another program"
-    assert packing.places.all() == []
+    assert packing.places.packed() == []
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_a_container_has_what_it_got_at_its_start(home: Path) -> None:
     places = Places(home)
     image = home / "data.sqsh"
     image.touch()
-    places.add("data", image)
-    places.add("gone", home / "gone.sqsh")
+    places.add_link("data", image)
+    places.add_link("gone", home / "gone.sqsh")
     environ = {"APPTAINER_CONTAINER": "/i.sif"}
     binding = Binding(places, environ)
     assert binding.bind(Packed("data", str(image))).startswith("It is bound from your next session")
