@@ -28,7 +28,7 @@ interface Progress {
 }
 
 async function why(): Promise<void> {
-  const words = `Looking at this session’s programs for ${SECONDS} seconds…`;
+  const words = `Looking at the programs of this session for ${SECONDS} seconds…`;
   const notice = Notification.emit(words, 'in-progress');
   let answer: Answer;
   try {

@@ -42,7 +42,7 @@ def run(
     seconds = options.parse_args(argv).seconds
     if not environ.get(VARIABLE):
         raise PortalError("portal-why only works in a session of the portal with JupyterLab.")
-    tell(f"Looking at this session's programs for {seconds} seconds …")
+    tell(f"Looking at the programs of this session for {seconds} seconds …")
     answer = broker(environ[VARIABLE]).ask("POST", "/waiting", {"seconds": seconds})
     lines = [str(answer.get("sentence") or "")]
     lines += [str(answer["advice"])] if answer.get("advice") else []

@@ -175,6 +175,6 @@ def test_the_command_prints_the_answer() -> None:
     said = run(["--seconds", "3"], environ, told.append, lambda path: broker)
     assert said == "Slow.\nPack.\nportal-pack '/d/my data'"
     assert broker.asked == [("POST", "/waiting", {"seconds": 3})]
-    assert told == ["Looking at this session's programs for 3 seconds …"]
+    assert told == ["Looking at the programs of this session for 3 seconds …"]
     with pytest.raises(SystemExit):
         run(["--seconds", "500"], environ, told.append)
