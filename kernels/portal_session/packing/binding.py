@@ -111,23 +111,29 @@ class Binding:
             place = self._folder / packed.name
             place.mkdir(exist_ok=True)
             image = self._places.folder / f"{packed.name}{ENDING}"
+            words = tempfile.TemporaryFile()  # noqa: SIM115 - squashfuse has it; no pipe to fill up
             # In the foreground: it ends with this server, and unmounts.
             process = subprocess.Popen(
                 ["squashfuse", "-f", str(image), str(place)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stderr=words,
             )
             until = time.monotonic() + _PATIENCE
             while time.monotonic() < until and process.poll() is None:
                 if os.path.ismount(place):
                     self._running[packed.name] = process
                     self._environ[VARIABLE] = str(self._folder)
+                    words.close()
                     return ""
                 time.sleep(0.02)
             process.kill()
-            _, said = process.communicate()
-            lines = said.decode(errors="replace").strip().splitlines()
+            process.wait()
+            if _is_dead(place):
+                _unmount(place)
+            words.seek(0)
+            lines = words.read(10_000).decode(errors="replace").strip().splitlines()
+            words.close()
             problem = lines[-1][:300].rstrip(".") if lines else "squashfuse does not answer"
             self._problems[packed.name] = problem
             return problem

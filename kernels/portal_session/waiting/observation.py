@@ -83,7 +83,8 @@ class Observer:
         """Observe for ``seconds``."""
         seen = _Seen(self._proc, self._make_connections())
         began = time.monotonic()
-        looked_at, busy = began - _PROCESSES_PERIOD, []
+        looked_at = began - _PROCESSES_PERIOD
+        busy: list[float | None] = []
         while True:
             at = time.monotonic()
             if at - looked_at >= _PROCESSES_PERIOD:
