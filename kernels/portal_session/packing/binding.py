@@ -155,7 +155,7 @@ def remove_leftovers(parent: Path) -> None:
 
 def _is_dead(place: Path) -> bool:
     try:
-        place.stat()
+        os.statvfs(place)  # the answer of stat may be a former one
     except OSError as error:
         return error.errno == errno.ENOTCONN
     return False
