@@ -186,8 +186,10 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
   fi
   # Folders that the user has packed (portal_session/packing/): each image is bound at the folder of
   # its name. One that this node cannot mount would end the session, so each is tried first.
+  # A session that sees a folder of its own instead of the home has none.
   packed=""
   place="${HOME:-}/.portal/packed"
+  [ -n "$work" ] || export APPTAINERENV_PORTAL_PACKED="$place"
   for link in "$place"/*.sqsh; do
     name="${link##*/}" name="${name%.sqsh}"
     [[ -z "$work" && -n "${PORTAL_KIND:-}" && "$PORTAL_KIND" != image && -f "$link" && -d "$place/$name" &&
@@ -204,9 +206,7 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
       echo "The packed folder '$name' is not bound: ${said##*$'\n'}" >&2
     fi
   done
-  if [ -n "$packed" ]; then
-    export APPTAINERENV_PORTAL_PACKED="$place" APPTAINERENV_PORTAL_PACKED_NAMES="${packed# }"
-  fi
+  [ -z "$packed" ] || export APPTAINERENV_PORTAL_PACKED_NAMES="${packed# }"
 fi
 unset PORTAL_VERIFY PORTAL_KEYS PORTAL_NODE_COPY PORTAL_IMAGE_ACCOUNT PORTAL_APPTAINER PORTAL_IMAGE
 

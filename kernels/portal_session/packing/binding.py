@@ -35,6 +35,12 @@ class Binding:
             for name in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "PORTAL_CONTAINER")
         )
 
+    @property
+    def possible(self) -> bool:
+        """Return False in a container for which the job script binds none: it does not see the
+        home."""
+        return not self._inside or VARIABLE in self._environ
+
     def bind(self, packed: Packed) -> str:
         """Bind a packed folder, if this session can; return a sentence about it. Blocks."""
         here = f"In notebooks and scripts it is os.environ['{VARIABLE}'] + '/{packed.name}'."

@@ -96,16 +96,16 @@ def main() -> None:
     """Run the console script. Exits with 1 and a sentence on standard error if it fails."""
     shown = sys.stderr.isatty()
 
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         if shown:
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
     try:
-        words = run(sys.argv[1:], os.environ, tell)
-        tell("")
+        words = run(sys.argv[1:], os.environ, show)
+        show("")
         print(words)
     except PortalError as error:
-        tell("")
+        show("")
         print(f"portal-pack: {error}", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:

@@ -28,10 +28,11 @@ _FIELDS = ("folder", "image", "name")
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Load this server extension in sessions that see their owner's home."""
-    if os.environ.get("PORTAL_COURSE"):
+    """Load this server extension in sessions that can have packed folders."""
+    packing = Packing(Path.home(), cpus(os.environ))
+    if not packing.binding.possible:
         return
-    app.portal_packing = packing = Packing(Path.home(), cpus(os.environ))
+    app.portal_packing = packing
     atexit.register(packing.close)
     threading.Thread(target=packing.binding.bind_all, name="packed", daemon=True).start()
     path = url_path_join(app.web_app.settings["base_url"], "portal", "packing")

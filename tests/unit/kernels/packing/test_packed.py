@@ -173,13 +173,16 @@ def test_a_container_has_what_it_got_at_its_start(home: Path) -> None:
     places.add_link("data", image)
     places.add_link("gone", home / "gone.sqsh")
     environ = {"APPTAINER_CONTAINER": "/i.sif"}
+    assert not Binding(places, environ).possible  # it does not see the home
+    environ["PORTAL_PACKED"] = str(places.folder)
     binding = Binding(places, environ)
+    assert binding.possible
     assert binding.bind(Packed("data", str(image))).startswith("It is bound from your next session")
     states = {state["name"]: state for state in binding.states()}
     assert states["data"]["path"] == ""
     assert states["data"]["reason"].startswith("it is bound from the next session on")
     assert states["gone"]["reason"] == f"{home}/gone.sqsh is missing"
-    environ |= {"PORTAL_PACKED_NAMES": "data", "PORTAL_PACKED": str(places.folder)}
+    environ["PORTAL_PACKED_NAMES"] = "data"
     assert binding.path("data") == f"{home}/.portal/packed/data"
 
 
