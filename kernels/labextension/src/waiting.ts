@@ -29,7 +29,7 @@ interface Progress {
 
 async function why(): Promise<void> {
   const words = `Looking at the programs of this session for ${SECONDS} seconds…`;
-  const notice = Notification.emit(words, 'in-progress');
+  const notice = Notification.emit(words, 'in-progress', { autoClose: false });
   let answer: Answer;
   try {
     answer = await ask<Answer>('waiting', { seconds: SECONDS });
@@ -61,7 +61,8 @@ async function packFolder(folder: string): Promise<void> {
       void told(() => ask('packing', undefined, 'DELETE'));
     }
   };
-  const id = Notification.emit(state(progress), 'in-progress', { actions: [cancel] });
+  const options = { actions: [cancel], autoClose: false as const };
+  const id = Notification.emit(state(progress), 'in-progress', options);
   try {
     while (progress.state === 'counting' || progress.state === 'packing') {
       await new Promise(resolve => window.setTimeout(resolve, PAUSE));
