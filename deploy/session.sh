@@ -184,6 +184,29 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
     # The server starts its kernels in it (portal_session/kernels/container.py).
     export APPTAINERENV_PORTAL_IMAGE="$image"
   fi
+  # Folders that the user has packed (portal_session/packing/): each image is bound at the folder of
+  # its name. One that this node cannot mount would end the session, so each is tried first.
+  # A session that sees a folder of its own instead of the home has none.
+  packed=""
+  place="${HOME:-}/.portal/packed"
+  [ -n "$work" ] || export APPTAINERENV_PORTAL_PACKED="$place"
+  for link in "$place"/*.sqsh; do
+    name="${link##*/}" name="${name%.sqsh}"
+    [[ -z "$work" && -n "${PORTAL_KIND:-}" && "$PORTAL_KIND" != image && -f "$link" && -d "$place/$name" &&
+      "$name" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$ && "$place" != *[:,\\]* ]] || continue
+    bind="$link:$place/$name:image-src=/"
+    if said=$(timeout 20 "$PORTAL_APPTAINER" --nocolor exec --bind "$bind" "$image" true 2>&1); then
+      packed+=" $name"
+      # A server beside its container binds them in those of its kernels.
+      [ "$PORTAL_KIND" = beside ] || {
+        export APPTAINER_BINDPATH="${APPTAINER_BINDPATH:+$APPTAINER_BINDPATH,}$bind"
+        export SINGULARITY_BINDPATH="$APPTAINER_BINDPATH"
+      }
+    else
+      echo "The packed folder '$name' is not bound: ${said##*$'\n'}" >&2
+    fi
+  done
+  [ -z "$packed" ] || export APPTAINERENV_PORTAL_PACKED_NAMES="${packed# }"
 fi
 unset PORTAL_VERIFY PORTAL_KEYS PORTAL_NODE_COPY PORTAL_IMAGE_ACCOUNT PORTAL_APPTAINER PORTAL_IMAGE
 

@@ -25,7 +25,9 @@ _EXTENSIONS = (
     "home.starters",
     "tensorboard",
     "programs",
-    "job_kernels.extension",
+    "waiting.waiting",
+    "packing.packing",
+    "job_kernels.extension",  # after those, whose routes its broker has
     "runs.opening",
     "notebooks.lacking_modules",
 )

@@ -98,7 +98,7 @@ class Activity:
 
     async def record_changes(self) -> None:
         """Record what has changed since the last look."""
-        now, roots, busy = self._clock(), set(), 0
+        now, busy = self._clock(), 0
         marks: dict[Any, Any] = {}
 
         def changed(key: tuple[str, Any], item: Any) -> bool:
@@ -110,18 +110,16 @@ class Activity:
         for kernel_id, kernel in _items(self._app.kernel_manager, "_kernels"):
             state = getattr(kernel, "execution_state", None)
             busy += state == "busy"
-            roots.add(_number(getattr(kernel, "provisioner", None), "pid"))
             if changed(("kernel", kernel_id), kernel) or state == "busy":
                 self._kernel_at = now
         terminals = self._app.web_app.settings.get("terminal_manager")
         for name, terminal in _items(terminals, "terminals"):
-            roots.add(_number(getattr(terminal, "ptyproc", None), "pid"))
             if changed(("terminal", name), terminal):
                 self._terminal_at = now
         self._marks = marks
         kernel_at, terminal_at = self._kernel_at, self._terminal_at
         # A node may have thousands of processes: not in the event loop.
-        used = await asyncio.to_thread(self._processes.used_cpu, roots - {0}, now)
+        used = await asyncio.to_thread(self._processes.used_cpu, work_roots(self._app), now)
         if used is not False:
             self._processes_at = now
         known = None if used is None and self._last is not None else self._processes_at
@@ -172,6 +170,20 @@ class Activity:
                 before(handler)
 
         settings["log_function"] = log
+
+
+def work_roots(app: Any) -> set[int]:
+    """Return the processes of kernels and of terminals' shells. ``app`` is jupyter_server's
+    ServerApp."""
+    terminals = app.web_app.settings.get("terminal_manager")
+    numbers = {
+        _number(getattr(kernel, "provisioner", None), "pid")
+        for _, kernel in _items(app.kernel_manager, "_kernels")
+    } | {
+        _number(getattr(terminal, "ptyproc", None), "pid")
+        for _, terminal in _items(terminals, "terminals")
+    }
+    return numbers - {0}
 
 
 def _items(manager: Any, name: str) -> list[tuple[Any, Any]]:

@@ -12,6 +12,7 @@ import programs from './programs';
 import runs from './runs';
 import status from './status';
 import tensorboard from './tensorboard';
+import waiting from './waiting';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...hub,
@@ -24,7 +25,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...launcher,
   ...jobKernels,
   ...lackingModules,
-  ...runs
+  ...runs,
+  ...waiting
 ];
 
 export default plugins;

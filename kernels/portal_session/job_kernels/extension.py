@@ -19,11 +19,13 @@ from ..clusters.clusters import Clusters
 from ..clusters.routes import add_dashboards, broker_routes
 from ..kernels.job_specs import BEGIN, CONTINUE
 from ..local_api import LocalHandler, Refused
+from ..packing import packing
 from ..runs import program
 from ..runs.lab.handlers import routes as routes_of_runs
 from ..runs.unread import UnreadReports
 from ..service import Address, Service, ServiceError
 from ..situation import in_thread
+from ..waiting import waiting
 from . import adoption, broker, choices, specs
 
 _SOON, _LATER = 5.0, 300.0  # seconds until the portal is asked again what it offers
@@ -49,7 +51,12 @@ def _load_jupyter_server_extension(app: Any) -> None:
     program.add_to_path(os.environ, folder)
     base = app.web_app.settings["base_url"]
     clusters = Clusters(kernels, base, os.environ, app.log)
-    server = broker.serve(kernels, folder, broker_routes(clusters))
+    more = [
+        *broker_routes(clusters),
+        *waiting.broker_routes(getattr(app, "portal_waiting", None)),
+        *packing.broker_routes(getattr(app, "portal_packing", None)),
+    ]
+    server = broker.serve(kernels, folder, more)
     add_dashboards(clusters, app.web_app, base)
     offer = Offer(kernels, folder, app)
     app.portal_job_kernels = offer  # strong references, for as long as the server runs

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..measurements.gpus import vendor_of
+from ..packing.places import bound
 
 HERE = "portal_beside"  # in a kernelspec's metadata: it runs on the node, not in the container
 
@@ -56,6 +57,7 @@ class Container(NamedTuple):
     image: str
     roots: tuple[str, ...]
     passed: frozenset[str] = frozenset()
+    packed: tuple[tuple[Path, Path], ...] = ()  # images of packed folders, and where they are bound
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Container | None:
@@ -70,6 +72,7 @@ class Container(NamedTuple):
             image=environ.get(IMAGE) or image,
             roots=tuple(roots),
             passed=frozenset({*environ.get(PASSED, "").split(), *vendor_of(environ).variables}),
+            packed=tuple(bound(environ)),
         )
 
     def command(self, argv: Sequence[str], directory: str = "", shared: str = "") -> list[str]:
@@ -79,6 +82,9 @@ class Container(NamedTuple):
         options = ["--pwd", directory] if self.has(directory) else []
         if shared and not self.has(shared):
             options += ["--bind", shared]
+        for image, folder in self.packed:
+            if image.is_file():  # else it was deleted meanwhile
+                options += ["--bind", f"{image}:{folder}:image-src=/"]
         return [*self.exec, *options, self.image, *argv]
 
     def shell(self) -> list[str]:

@@ -55,18 +55,24 @@ class Processes:
         if not processes:
             return None
         counted = {
-            (number, process.born): process.ticks
-            for number, process in processes.items()
-            if self._counts(number, processes, frozenset(roots))
+            (number, processes[number].born): processes[number].ticks
+            for number in self._working(processes, frozenset(roots))
         }
         before, began = self._before, self._looked_at
         self._before, self._looked_at = counted, now
-        alive = {(number, process.born) for number, process in processes.items()}
-        self._known = {key: about for key, about in self._known.items() if key in alive}
         if began is None or now <= began:
             return None
         used = sum(max(0, ticks - before.get(key, 0)) for key, ticks in counted.items())
         return used / os.sysconf("SC_CLK_TCK") >= SHARE * (now - began)
+
+    def working(self, roots: Collection[int]) -> set[int]:
+        """Return the processes that run in kernels and terminals, or were left behind by them."""
+        return self._working(self._read(), frozenset(roots))
+
+    def _working(self, processes: dict[int, _Process], roots: frozenset[int]) -> set[int]:
+        alive = {(number, process.born) for number, process in processes.items()}
+        self._known = {key: about for key, about in self._known.items() if key in alive}
+        return {number for number in processes if self._counts(number, processes, roots)}
 
     def _counts(self, number: int, all_of_them: dict[int, _Process], roots: frozenset[int]) -> bool:
         """Return True if the process runs in a kernel or terminal, or was left behind by one."""

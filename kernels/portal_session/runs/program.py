@@ -1,4 +1,4 @@
-"""Place of ``portal-run`` on the PATH of a session's kernels and terminals."""
+"""Place of ``portal-run`` and its like on the PATH of a session's kernels and terminals."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
-NAME = "portal-run"
+NAMES = ("portal-run", "portal-why", "portal-pack")
 
 
 def add_to_path(environ: MutableMapping[str, str], folder: Path) -> None:
-    """Make the program of this Python found by its name: by a link in ``folder``, which goes last
-    in PATH. Nothing changes if there is one already, or this Python has none."""
-    program = Path(sys.executable).parent / NAME
-    if shutil.which(NAME, path=environ.get("PATH")) or not os.access(program, os.X_OK):
-        return
+    """Make the programs of this Python found by their names: by links in ``folder``, which goes
+    last in PATH. Nothing changes for one that is there already, or that this Python lacks."""
     place = folder / "bin"
-    with contextlib.suppress(OSError):
-        place.mkdir(mode=0o700, exist_ok=True)
-        (place / NAME).symlink_to(program)
+    linked = False
+    for name in NAMES:
+        program = Path(sys.executable).parent / name
+        if shutil.which(name, path=environ.get("PATH")) or not os.access(program, os.X_OK):
+            continue
+        with contextlib.suppress(OSError):
+            place.mkdir(mode=0o700, exist_ok=True)
+            (place / name).symlink_to(program)
+            linked = True
+    if linked:
         environ["PATH"] = os.pathsep.join([environ.get("PATH", os.defpath), str(place)])

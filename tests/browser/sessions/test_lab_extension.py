@@ -311,6 +311,35 @@ def test_lab_works_on_while_nobody_answers(demo: Any, lab: Any, told: Told) -> N
     wait_until("the panel says no more of it", well)
 
 
+def test_why_the_gpu_waits_and_a_folder_is_packed(demo: Any, owner: Person, lab: Any) -> None:
+    folder = {"type": "directory"}
+    owner.session("PUT", "api/contents/small", json=folder).raise_for_status()
+    for number in range(3):
+        text = {"type": "file", "format": "text", "content": f"file {number}"}
+        owner.session("PUT", f"api/contents/small/{number}.txt", json=text).raise_for_status()
+    open_lab(lab, demo)
+    why = open_panel(lab).get_by_role("button", name="Why is my GPU waiting?")
+    why.click()
+    expect(toast(lab, "Looking at the programs of this session for 5 seconds…")).to_be_visible()
+    dialog = lab.get_by_role("dialog")
+    expect(dialog).to_contain_text("the programs of this session did next to nothing")
+    assert violations(lab, ".jp-Dialog-content") == []
+    expect(dialog.get_by_role("button", name="Pack folder")).to_have_count(0)
+    dialog.get_by_role("button", name="Close").click()
+    # What a slow folder would be.
+    slow = {"sentence": HOSTILE, "advice": "Pack the folder.", "folder": "~/small", "pack": True}
+    lab.route("**/portal/waiting*", lambda route: route.fulfill(body=json.dumps(slow)))
+    why.click()
+    expect(dialog).to_contain_text(HOSTILE)
+    take_picture(lab, "lab-why-waiting")
+    dialog.get_by_role("button", name="Pack folder").click()
+    expect(toast(lab, "3 files are in ")).to_contain_text("/small.sqsh")
+    assert lab.evaluate("window.hacked") is None
+    (item,) = owner.session("GET", "portal/packing").json()["items"]
+    assert (item["name"], item["reason"]) == ("small", "")
+    lab.unroute("**/portal/waiting*")
+
+
 def test_a_page_that_a_move_overtakes(demo: Any, lab: Any) -> None:
     """The new session answers before the page has saved: it turns this browser away at first."""
 

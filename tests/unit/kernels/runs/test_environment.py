@@ -63,12 +63,14 @@ def test_the_program_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.Mo
     environ = {"PATH": "/usr/bin"}
     program.add_to_path(environ, tmp_path)
     assert environ == {"PATH": "/usr/bin"}, "this Python has none"
-    (server / "portal-run").write_text("#!/bin/sh\n")
-    (server / "portal-run").chmod(0o755)
+    for name in program.NAMES:
+        (server / name).write_text("#!/bin/sh\n")
+        (server / name).chmod(0o755)
     for _ in range(2):
         program.add_to_path(environ, tmp_path)
     assert environ["PATH"] == f"/usr/bin:{tmp_path}/bin"
     assert (tmp_path / "bin/portal-run").readlink() == server / "portal-run"
+    assert (tmp_path / "bin/portal-why").readlink() == server / "portal-why"
 
 
 def test_kernels_that_a_runs_program_starts_get_the_settings_of_jupyter() -> None:
