@@ -13,6 +13,7 @@ import { Shares, driftPart } from "./again.js";
 import { afterLink, mailWords } from "./chain.js";
 import "./logged.js";
 import "./output.js";
+import "./point_use.js";
 import "./schedule.js";
 import "./tensorboard.js";
 import { Best } from "./best.js";
@@ -169,6 +170,7 @@ function show(run) {
       ...Object.keys(run.resources).sort().map((name) => [resourceWords(name), String(run.resources[name])]),
       spaceOf(run),
       run.job_id ? ["Slurm job", run.job_id] : null,
+      run.ranks ? ["Ranks on each node", String(run.ranks)] : null,
       run.resumes ? ["Time limit", `points resume after it, at most ${count(run.resumes, "time")}`] : null,
       ["Started", exactly(run.created_at)],
       run.again_at === null ? null : ["Started again", exactly(run.again_at)],
