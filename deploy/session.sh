@@ -316,6 +316,7 @@ if [ -n "${PORTAL_RANKS:-}" ]; then
       exit "$status"'
     # Rank 0 decides when all end, so that the first error is told. Of several variables that mean
     # the CPUs of a task, srun takes no two that differ.
+    program=("$@")
     share=$((${SLURM_CPUS_PER_TASK:-1} / ranks))
     [ "$share" -gt 0 ] || share=1
     set -- env -u SLURM_CPUS_PER_TASK -u SLURM_TRES_PER_TASK -u SLURM_NTASKS_PER_NODE \
@@ -350,8 +351,19 @@ do :; done
 trap - TERM
 [ -z "${PORTAL_RESUMES:-}" ] || trap '' USR1
 [ -z "$work" ] || rm -rf -- "$work"
-# The end of the rank that reports.
-[ -z "$team" ] || read -r status _ 2>/dev/null <"$team/0.over"
+if [ -n "$team" ]; then
+  # The end of the rank that reports: if rank 0 has not started, another one has excluded its node.
+  read -r status _ 2>/dev/null <"$team/0.over"
+  [ -e "$team/0.started" ] || [ ! -e "$team/exclude" ] || status=86
+  if [ -e "$team/0.started" ] && [ ! -e "$team/0.told" ]; then
+    # It was killed: for want of memory, or by srun, which does that when it gets SIGTERM (with
+    # proctrack/linuxproc, Slurm sends that to all processes of a job that it ends).
+    [ ! -e "$team/stop" ] || status=143
+    export PORTAL_RANK_0_KILLED="$status"
+    [ "${PORTAL_KIND:-}" != container ] || pass_in "${program[0]}" PORTAL_RANK_0_KILLED
+    "${program[@]}"
+  fi
+fi
 # The task's own name: by the number alone, the last task of an array would requeue all others.
 task="${SLURM_ARRAY_JOB_ID:-}_${SLURM_ARRAY_TASK_ID:-}"
 # The point is saved, and goes on in another job (portal_session/runs/execution/outcome.py). Here,
@@ -366,7 +378,7 @@ if [ -n "${PORTAL_RESUMES:-}" ] && [ "$status" = 85 ]; then
   done
 fi
 # A node is unfit: the point starts again on others (portal_session/runs/ranks/preflight.py).
-if [ -n "$team" ] && [ "$status" = 86 ] && read -r unfit <"$team/exclude" &&
+if [ -n "$team" ] && [ "$status" = 86 ] && [ ! -e "$team/stop" ] && read -r unfit <"$team/exclude" &&
   [[ "$unfit" =~ ^[A-Za-z0-9][A-Za-z0-9_.-]*(,[A-Za-z0-9][A-Za-z0-9_.-]*)*$ ]]; then
   trap '' TERM # by which Slurm ends this job meanwhile
   for _ in {1..12}; do

@@ -14,55 +14,61 @@ from .builder import Readings
 from .view import ClusterView
 
 _MOST = 120  # stretches of a job; when they are full, each two become one
+_MOST_GPUS = 32  # of a job that are told apart
 _MINUTE = 60
 _TURNS = 5  # a job is written once in so many samples
-
-Measured = tuple[float | None, float | None, float | None]  # GPUs, their memory, memory
 
 
 @dataclass
 class _Samples:
-    """Use of one job since the service knows it: sums and numbers of what was measured in each
-    stretch."""
+    """Use of one job since the service knows it: for each name of a value, the sum and number of
+    what was measured in each stretch."""
 
     began_at: int
     seconds: int = _MINUTE
     sources: set[str] = field(default_factory=set)
-    stretches: list[list[float]] = field(default_factory=list)
+    columns: dict[str, list[list[float]]] = field(default_factory=dict)
+    length: int = 0
     last_at: float = 0.0
 
-    def add_values(self, values: Measured, at: float) -> None:
+    def add_values(self, values: Mapping[str, float | None], at: float) -> None:
         self.last_at = at
         while (index := int((at - self.began_at) // self.seconds)) >= _MOST:
             self.seconds *= 2
-            all_ = self.stretches
-            pairs = [all_[first : first + 2] for first in range(0, len(all_), 2)]
-            self.stretches = [[sum(column) for column in zip(*pair, strict=True)] for pair in pairs]
-        while len(self.stretches) <= index:
-            self.stretches.append([0.0] * 6)
-        sums = self.stretches[max(0, index)]  # the clock may have been set back
-        for number, value in enumerate(values):
-            if value is not None:
-                sums[number] += value
-                sums[number + 3] += 1
+            self.length = (self.length + 1) // 2
+            self.columns = {name: _halved(column) for name, column in self.columns.items()}
+        index = max(0, index)  # the clock may have been set back
+        self.length = max(self.length, index + 1)
+        for name, value in values.items():
+            if value is None:
+                continue
+            column = self.columns.setdefault(name, [])
+            column.extend([0.0, 0.0] for _ in range(index + 1 - len(column)))
+            column[index][0] += value
+            column[index][1] += 1
 
     def use(self, job_id: str) -> JobUse:
-        def means(number: int) -> Values:
-            return tuple(
-                round(sums[number] / sums[number + 3]) if sums[number + 3] else None
-                for sums in self.stretches
-            )
+        def means(name: str) -> Values:
+            column = self.columns.get(name, [])
+            known = tuple(round(total / number) if number else None for total, number in column)
+            return known + (None,) * (self.length - len(known))
 
         return JobUse(
             job_id=job_id,
             began_at=self.began_at,
             seconds=self.seconds,
             sources=",".join(sorted(self.sources)),
-            gpu=means(0),
-            gpu_memory=means(1),
-            memory=means(2),
+            gpu=means("gpu"),
+            gpu_memory=means("gpu_memory"),
+            memory=means("memory"),
+            gpus={name: means(name) for name in sorted(self.columns) if ":" in name},
             last_at=self.last_at,
         )
+
+
+def _halved(column: list[list[float]]) -> list[list[float]]:
+    pairs = [column[first : first + 2] for first in range(0, len(column), 2)]
+    return [[sum(numbers) for numbers in zip(*pair, strict=True)] for pair in pairs]
 
 
 class JobUses:
@@ -85,7 +91,8 @@ class JobUses:
         running = {id_ for id_, job in view.snapshot.jobs.items() if job.state.running}
         with self._lock:
             for id_ in running & (held.keys() | memory.keys()):
-                self._add(id_, held.get(id_, []), memory.get(id_), at)
+                gpus = sum(map(len, view.snapshot.jobs[id_].gpu_indexes.values()))
+                self._add(id_, held.get(id_, []), memory.get(id_), at, several=gpus > 1)
             self._turn += 1
             ended = self._jobs.keys() - running
             due = [id_ for id_ in self._jobs if (hash(id_) + self._turn) % _TURNS == 0]
@@ -94,13 +101,22 @@ class JobUses:
                 del self._jobs[id_]
         return written
 
-    def _add(self, id_: str, readings: list[GpuReading], memory: int | None, at: float) -> None:
+    def _add(
+        self, id_: str, readings: list[GpuReading], memory: int | None, at: float, *, several: bool
+    ) -> None:
         samples = self._jobs.setdefault(id_, _Samples(int(at)))
         samples.sources.update(reading.source for reading in readings)
         loads = [r.utilization for r in readings if r.utilization is not None]
         used = [r.memory_used for r in readings if r.memory_used is not None]
-        load = sum(loads) / len(loads) if loads else None
-        samples.add_values((load, float(sum(used)) if used else None, memory), at)
+        values: dict[str, float | None] = {
+            "gpu": sum(loads) / len(loads) if loads else None,
+            "gpu_memory": sum(used) if used else None,
+            "memory": memory,
+        }
+        if several:
+            first = sorted(readings, key=lambda r: (r.node, r.index))[:_MOST_GPUS]
+            values |= {f"{r.node}:{r.index}": r.utilization for r in first}
+        samples.add_values(values, at)
 
     def use_of(self, job_id: str) -> JobUse | None:
         """Return the use of a job that runs, as far as this service has seen it."""

@@ -147,6 +147,7 @@ def test_a_run_is_started_with_the_request_of_the_dialog(page: Any, session: Ses
         "sample": None,
         "seed": None,
         "at_once": "10",
+        "ranks": None,
         "after": "1e2f3c1a",
         "environment": "torch",
     }
@@ -174,6 +175,44 @@ def test_a_file_is_chosen_with_the_keyboard(page: Any, session: Session) -> None
     page.get_by_role("button", name="Browse…").press("Enter")
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Browse…")).to_be_focused()
+
+
+def test_a_script_may_have_ranks(page: Any, session: Session) -> None:
+    ranks = page.get_by_label("Ranks on each node")
+    expect(ranks).to_be_hidden()
+    page.get_by_label("Notebook or script").fill("~/work/train.py")
+    ranks.fill("4")
+    expect(page.locator("#run-points")).to_have_text("1 point")
+    check(page, "new-run-ranks")
+    session.refusal = {"code": "invalid", "message": "This is refused.", "field": "ranks"}
+    page.get_by_role("button", name="Start run").click()
+    expect(page.get_by_role("alert").filter(has_text="This is refused.")).to_be_visible()
+    expect(ranks).to_have_attribute("aria-invalid", "true")
+    assert session.sent[-1][1]["ranks"] == "4"
+    page.get_by_label("Notebook or script").fill("~/work/train.ipynb")
+    expect(ranks).to_be_hidden()
+    page.get_by_role("button", name="Start run").click()
+    page.wait_for_url("**/services/portal/runs/5e2f3c1a")
+    assert session.sent[-1][1]["ranks"] is None, "a notebook has one kernel"
+
+
+def test_a_space_s_session_offers_no_ranks(page: Any) -> None:
+    played = Session()
+    choices = played.choices(None)
+    fields = choices["answer"]["fields"]
+    choices["answer"]["fields"] = [field for field in fields if field["name"] != "nodes"]
+    answers = {
+        "run-form": played.form,
+        "run-form/s1/choices": choices,
+        "run-form/s1/unfinished": {"answer": {"items": []}},
+        "run-form/s1/source": played.source,
+        "run-form/s1/ask/points": played.points,
+        "run-form/s1/ask/estimate": played.estimate,
+    }
+    open_alone(page, "run_new.html", answers=answers, launch="/hub/spawn?next=x")
+    page.get_by_label("Notebook or script").fill("~/work/train.py")
+    expect(page.locator("#run-points")).to_have_text("1 point")
+    expect(page.get_by_label("Ranks on each node")).to_be_hidden()
 
 
 def test_the_first_cell_has_the_parameters(page: Any, session: Session) -> None:

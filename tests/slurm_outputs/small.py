@@ -103,13 +103,17 @@ class SmallSlurm:
             self._start_accounting()
         self.start_slurmctld()
         for name in self.nodes:
-            self._spawn("slurmd", "-D", "-N", name, "-f", self.env["SLURM_CONF"], label=name)
+            self.start_slurmd(name)
         self._wait("nodes", self._nodes_up)
 
     def start_slurmctld(self) -> None:
         """Start (again) the controller and wait until it answers."""
         self._spawn("slurmctld", "-D", "-i", "-f", self.env["SLURM_CONF"])
         self._wait("slurmctld", lambda: "UP" in self.run("scontrol", "ping", check=False))
+
+    def start_slurmd(self, name: str) -> None:
+        """Start (again) the daemon of a node."""
+        self._spawn("slurmd", "-D", "-N", name, "-f", self.env["SLURM_CONF"], label=name)
 
     def start_slurmdbd(self) -> None:
         """Start (again) the accounting daemon and wait until it listens."""

@@ -92,7 +92,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/launch/availability.py": 1,
         "portal/launch/policy.py": 2,
         "portal/work/run/endpoints/folders.py": 1,
-        "portal/work/run/endpoints/use.py": 1,
+        "portal/work/run/endpoints/use.py": 2,
         "portal/work/run/living.py": 3,
         "spawners/lifecycle/orphans.py": 3,
         "portal/notices/notices.py": 1,

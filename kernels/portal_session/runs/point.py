@@ -37,7 +37,7 @@ from .execution.manifest import (
 )
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import AGAIN, ENDS, RESUMES, SUCCEEDED, Outcome
+from .execution.outcome import AGAIN, ENDS, RESUMES, STOPPED, SUCCEEDED, Outcome
 from .execution.repetition import make_repetition
 from .execution.reports import Reports
 from .execution.resumption import Resumption
@@ -49,6 +49,7 @@ from .execution.task import (
     Task,
     claim_folder,
     manifest_of,
+    point_folders,
     read_point,
     read_task,
     succeeded_before,
@@ -61,7 +62,7 @@ from .ranks.follower import Follower
 from .ranks.layout import Layout
 from .ranks.lead import LeadExecution
 from .ranks.preflight import Exclusions
-from .ranks.team import Team
+from .ranks.team import KILLED, STARTED, TOLD, Team
 from .search.question import ask_parameters, objective_missing
 from .search.repeated import parameters_before
 from .source import injected, parsed
@@ -179,6 +180,27 @@ class PointRun:
         await self._live.end(outcome.state, held, seconds)
         if self._code is not None:
             await in_thread(shutil.rmtree, self._code.name, True)
+        return outcome.exit
+
+    async def report(self, outcome: Outcome) -> int:
+        """Report the outcome of a point that does not start here; return the exit code."""
+        await self._end(outcome, None)
+        return outcome.exit
+
+    async def report_killed(self, code: int) -> int:
+        """Report the end of a point whose rank 0 was killed before it could, with this exit code;
+        STOPPED if Slurm ends the job. Return the exit code."""
+        if code == STOPPED:
+            self._stop()
+        words = f"Rank 0: its program has ended without a word (exit code {code})"
+        outcome = Outcome.failed(self._reason or words, code or 1)
+        folders = await in_thread(point_folders, self._task.folder, self._task.number)
+        known = await in_thread(manifest_of, folders[0]) if folders else {}
+        manifest = None
+        if known.get("attempt") == self._task.attempt and known.get("state") == "running":
+            manifest = Manifest(folders[0], known)
+            manifest.note(started_at=known.get("started_at"))
+        await self._end(outcome, manifest)
         return outcome.exit
 
     async def _with_parameters(self, point: PlannedPoint, manifest: Manifest) -> PlannedPoint:
@@ -350,6 +372,9 @@ class PointRun:
         if not sending.done() or sending.result():
             problem = sending.result() if sending.done() else "The portal does not answer."
             print(f"The end of the point was not reported: {problem}", file=sys.stderr, flush=True)
+        if self._team is not None:
+            with contextlib.suppress(OSError):
+                await in_thread(self._team.write, TOLD, {})
 
     def _stop(self) -> None:
         """Stop the point: Slurm sends SIGTERM when it is cancelled, and when its time is over."""
@@ -437,7 +462,10 @@ def _follower(task: Task, team: Team, environ: Mapping[str, str]) -> Follower:
         metrics = folder / Path(log).with_suffix(".metrics.jsonl")
         return _script(environ, task, point, code, folder, more, metrics=metrics, log=log)
 
-    return Follower(task, team, environ, _private_folder, make)
+    async def report(outcome: Outcome) -> int:
+        return await PointRun(task, environ).report(outcome)
+
+    return Follower(task, team, environ, _private_folder, make, report)
 
 
 def _private_folder(environ: Mapping[str, str]) -> tempfile.TemporaryDirectory[str]:
@@ -470,12 +498,17 @@ def main() -> None:
         raise SystemExit(72) from error
     if task.limit:  # it is about as old as the job
         os.environ.setdefault(END, str(int(time.time()) + task.limit))
-    layout = Layout.from_environ(os.environ)
+    killed = os.environ.get(KILLED, "")
+    layout = None if killed else Layout.from_environ(os.environ)
     team = None if layout is None else Team(layout)
 
     async def run() -> int:
+        if killed.isdecimal():
+            return await PointRun(task, os.environ).report_killed(int(killed))
         if team is not None and team.layout.rank:
             return await _follower(task, team, os.environ).run()
+        if team is not None:
+            await in_thread(team.write, STARTED, {})
         return await PointRun(task, os.environ, team).run()
 
     # Leave at once: a thread may still wait for a portal that does not answer.

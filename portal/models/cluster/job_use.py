@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .. import Frozen
 
 Values = tuple[int | None, ...]  # None: not known
@@ -12,7 +14,9 @@ class JobUse(Frozen):
 
     ``gpu`` is the utilisation of the job's GPUs in percent, ``gpu_memory`` that of all of them
     together and ``memory`` the host's, as far as the session itself reports it, in MiB.
-    ``sources`` are those of the readings, separated by commas: "dcgm", "session", "simulated"…
+    ``gpus``: the utilisation of each GPU of a job with several, by its node and Slurm's index there
+    ("gpu01:0"); the first 32 of more. ``sources`` are those of the readings, separated by commas:
+    "dcgm", "session", "simulated"…
     """
 
     job_id: str
@@ -22,4 +26,5 @@ class JobUse(Frozen):
     gpu: Values = ()
     gpu_memory: Values = ()
     memory: Values = ()
+    gpus: Mapping[str, Values] = {}
     last_at: float

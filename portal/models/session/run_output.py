@@ -22,6 +22,8 @@ def _plain(text: str) -> str:
     return _CONTROLS.sub("\ufffd", text)
 
 
+# Number of a rank, of up to 256 on each node.
+Rank = Annotated[int, Field(ge=0, lt=1_000_000)]
 OutputText = Annotated[str, StringConstraints(max_length=_LONGEST), AfterValidator(_plain)]
 
 
@@ -39,12 +41,15 @@ class OutputCell(Frozen):
 class PointOutput(Frozen):
     """Output of a point: the end of a script's ``log``, or the ``cells`` of a notebook around the
     one that runs or failed. ``cut``: the log has a beginning that is left out; ``left_out``: number
-    of cells that are."""
+    of cells that are. ``ranks``: number of the script's ranks, 0: it has none; ``rank``: the one of
+    which the log is."""
 
     log: OutputText | None = None
     cells: Annotated[tuple[OutputCell, ...], Field(max_length=_MOST_CELLS)] = ()
     cut: bool = False
     left_out: Annotated[int, Field(ge=0)] = 0
+    rank: Rank = 0
+    ranks: Rank = 0
 
 
 class KernelQuestion(Frozen):

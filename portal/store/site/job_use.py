@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, text
 
 from portal.models.cluster.job_use import JobUse
 
@@ -25,6 +25,7 @@ job_use = keyed(
     *filled(COUNT, "seconds"),
     *filled(NAME, "sources"),
     *filled(Json, "gpu", "gpu_memory", "memory"),
+    *filled(Json, "gpus", server_default=text("'{}'")),
     *filled(TIME, "last_at", index=True),
 )
 

@@ -42,6 +42,7 @@ class Watched:
     until: float  # time.monotonic()
     at: float | None = None  # when its output came (Unix seconds)
     attempt: int = 0
+    rank: int = 0  # whose log its user looks at
     ended: bool = False  # that output is its last
     content: bytes = b""  # of the output: as objects, thousands of cells take ten times as much
 
@@ -78,11 +79,12 @@ class LivePoints:
         self._watched: OrderedDict[PointKey, Watched] = OrderedDict()
         self._held: OrderedDict[PointKey, HeldPoint] = OrderedDict()
 
-    def watch(self, key: PointKey) -> Watched:
-        """Note that the user looks at the point now; return its known state."""
+    def watch(self, key: PointKey, rank: int = 0) -> Watched:
+        """Note that the user looks at the log of this ``rank`` of the point now; return its known
+        state."""
         self._drop_old()
         watched = self._watched.pop(key, None) or Watched(0.0)
-        watched.until = self._clock() + LOOKS
+        watched.until, watched.rank = self._clock() + LOOKS, rank
         self._watched[key] = watched
         own = [other for other in self._watched if other[0] == key[0]]
         for other in own[:-_MOST_OF_USER]:
@@ -94,6 +96,11 @@ class LivePoints:
         """Return True while the user looks at the point."""
         watched = self._watched.get(key)
         return watched is not None and watched.until > self._clock()
+
+    def rank(self, key: PointKey) -> int:
+        """Return the rank at whose log the user looks."""
+        watched = self._watched.get(key)
+        return 0 if watched is None else watched.rank
 
     def is_missing(self, key: PointKey) -> bool:
         """Return True if the user looks at the point, and there is no output to show."""

@@ -65,11 +65,13 @@ class NewRun {
     this.seed = new Row("Seed", input("random", 0));
     this.atOnce = new Row("Points at once", input("", 1));
     this.atOnce.control.value = String(AT_ONCE);
+    this.ranks = new Row("Ranks on each node", input("", 1), "Processes that execute the script together. Empty: one for each GPU if there are several nodes, else one.");
     this.after = new Row("Start after", select([["", "Any time"]]), "Once all points of that run have succeeded.");
     this.environment = new Row("Environment", select([]));
     byId("run-what").replaceChildren(this.session.node, this.source.node, known, this.files.place, this.name.node);
     byId("run-list").append(this.list.node, this.sample.node, this.seed.node);
-    byId("run-how").replaceChildren(this.atOnce.node, this.after.node);
+    byId("run-how").replaceChildren(this.atOnce.node, this.ranks.node, this.after.node);
+    this.#showRanks();
     byId("run-environment").replaceChildren(this.environment.node);
     this.#follow();
   }
@@ -107,12 +109,19 @@ class NewRun {
     fill(byId("run-resources"), this.form.node, simulated ? el("p.portal-quiet", "The GPUs of this cluster are simulated.") : null);
   }
 
+  // A notebook has one kernel, and a space's runs are on one node (their fields have no nodes).
+  #showRanks() {
+    const may = this.choices?.fields.some(({ name }) => name === "nodes");
+    this.ranks.node.hidden = !may || !this.#path().endsWith(".py");
+  }
+
   #follow() {
     const change = later(() => this.#count(), PAUSE);
     const read = later(() => this.#read(), PAUSE);
     form.addEventListener("input", (event) => {
       this.refused = null;
       this.#show(null);
+      this.#showRanks();
       if (event.target === this.source.control) {
         if (CAN_RUN.test(this.source.value)) read(); // not while it is typed
       } else if (!byId("run-resources").contains(event.target)) change();
@@ -127,6 +136,7 @@ class NewRun {
   // Reads the name and the parameters of the file, then counts the points.
   async #read() {
     const [path, asked] = [this.#path(), (this.reading = Symbol("reading"))];
+    this.#showRanks();
     if (!path) return;
     try {
       const { name, parameters } = await this.#get("source", { path, first_cell: this.parameters.firstCell.checked ? "1" : "" });
@@ -180,6 +190,7 @@ class NewRun {
       sample: this.sample.value || null,
       seed: (this.sample.value && this.seed.value) || null,
       at_once: this.atOnce.value || null,
+      ranks: (!this.ranks.node.hidden && this.ranks.value) || null,
       after: this.after.value,
       environment: this.environment.value,
       resources: this.form.value,
@@ -220,7 +231,7 @@ class NewRun {
   // Shows an error beside its field, or above the button; null: nothing is wrong. Returns the row.
   #show(error) {
     const field = error?.field ?? "";
-    const rows = { source: this.source, name: this.name, file: this.list, sample: this.sample, seed: this.seed, at_once: this.atOnce, after: this.after, environment: this.environment };
+    const rows = { source: this.source, name: this.name, file: this.list, sample: this.sample, seed: this.seed, at_once: this.atOnce, ranks: this.ranks, after: this.after, environment: this.environment };
     const wrong = field.startsWith("values:") ? this.parameters.row(field.slice("values:".length)) : rows[field];
     for (const row of [...Object.values(rows), ...this.parameters.all]) row.show(row === wrong ? error.message : "");
     const beside = wrong || (error && this.form?.refuse(field, error.message));

@@ -21,6 +21,7 @@ class PointOutput {
     this.output = null;
     this.following = true;
     this.words = el("p.portal-quiet");
+    this.rank = el("select.form-select.form-select-sm", { "aria-label": "Rank", hidden: true, onchange: () => this.#choose() }, el("option", { value: "0" }, "Rank 0"));
     this.follow = button("Follow", () => this.#turn(!this.following));
     this.follow.setAttribute("aria-pressed", "true");
     this.save = button("Download text", () => this.#save());
@@ -29,7 +30,7 @@ class PointOutput {
     this.log = el("pre");
     this.cells = new CellList();
     this.console = new KernelConsole(this.path, () => this.poller.now());
-    fill(place, el("div.output-head", this.words, el("div.entry-actions", this.follow, this.save, this.open)), this.box, this.console.place);
+    fill(place, el("div.output-head", this.words, el("div.entry-actions", this.rank, this.follow, this.save, this.open)), this.box, this.console.place);
     this.box.addEventListener("scroll", () => this.#scrolled());
     this.poller = new Poller({ every: EVERY, ask: () => this.#load(), onTrouble: (error) => setText(this.words, error.message) });
   }
@@ -49,7 +50,11 @@ class PointOutput {
   }
 
   async #load() {
-    const { output, at, kernel, opener } = await call(/** @type {`runs/${string}/points/${string}/output`} */ (`${this.path}/output`));
+    const rank = Number(this.rank.value);
+    const answer = await call(/** @type {`runs/${string}/points/${string}/output`} */ (`${this.path}/output`), { query: { rank: rank || undefined } });
+    const { at, kernel, opener } = answer;
+    this.#offer(answer.output?.ranks ?? 0);
+    const output = answer.output?.rank === rank ? answer.output : null;
     this.console.show(kernel);
     this.open.setAttribute("href", `${opener}?${new URLSearchParams({ path: this.#file() })}`);
     const runs = this.state === "running";
@@ -59,6 +64,18 @@ class PointOutput {
     if (output) this.#show(output);
     setText(this.words, this.#about(output, at));
     return runs || kernel || this.state === "waiting" || this.left-- > 0 ? EVERY : null;
+  }
+
+  // Offers the ranks of a script that has several.
+  #offer(ranks) {
+    if (this.rank.length < ranks) fill(this.rank, Array.from({ length: ranks }, (_, rank) => el("option", { value: String(rank), selected: rank === Number(this.rank.value) }, `Rank ${rank}`)));
+    this.rank.hidden = this.rank.length < 2;
+  }
+
+  #choose() {
+    this.output = null;
+    this.left = this.run.ended_at === null ? LAST : 0;
+    this.poller.now();
   }
 
   #show(output) {
@@ -71,7 +88,7 @@ class PointOutput {
       return;
     }
     if (this.log.parentElement !== this.box) fill(this.box, this.log);
-    setText(this.log, (output.cut ? "[The beginning is in output.log.]\n" : "") + output.log);
+    setText(this.log, (output.cut ? `[The beginning is in ${this.#file().replace(/.*\//, "")}.]\n` : "") + output.log);
     if (this.following || first) this.box.scrollTop = this.box.scrollHeight;
   }
 
@@ -105,7 +122,7 @@ class PointOutput {
   #about(output, at) {
     if (this.state === "waiting") return output ? `The point is waiting for its next job. As of ${clock(at)}.` : "The point has not started.";
     if (!output && this.state === "running") return "Waiting for the output: the point’s job sends it within half a minute.";
-    if (!output) return "The output is only in the run’s files.";
+    if (!output) return "The output is only in the run’s files: open it in JupyterLab.";
     const lines = output.left_out ? ` ${output.left_out} cells farther away are left out.` : "";
     return `As of ${clock(at)}.${lines}`;
   }
@@ -113,7 +130,9 @@ class PointOutput {
   // The path of the file: a later attempt has a folder of its own.
   #file() {
     const again = this.attempt > 1 ? `-${this.attempt}` : "";
-    const name = this.run.source.endsWith(".py") ? "output.log" : "output.ipynb";
+    const rank = Number(this.rank.value);
+    const log = rank ? `rank-${rank}.log` : "output.log";
+    const name = this.run.source.endsWith(".py") ? log : "output.ipynb";
     return `${this.run.folder}/${String(this.number).padStart(4, "0")}${again}/${name}`;
   }
 

@@ -169,6 +169,7 @@ function show(run) {
       ...Object.keys(run.resources).sort().map((name) => [resourceWords(name), String(run.resources[name])]),
       spaceOf(run),
       run.job_id ? ["Slurm job", run.job_id] : null,
+      run.ranks ? ["Ranks on each node", String(run.ranks)] : null,
       run.resumes ? ["Time limit", `points resume after it, at most ${count(run.resumes, "time")}`] : null,
       ["Started", exactly(run.created_at)],
       run.again_at === null ? null : ["Started again", exactly(run.again_at)],

@@ -3,11 +3,14 @@ rank that hangs is named, and a node on which the environment does not start is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +70,27 @@ def load_data():
 if os.environ["RANK"] == "2":
     load_data()
 all_reduce()
+"""
+# As with NCCL: one call waits, uses a CPU, and lets no Python go on.
+SPINNING = """
+import os
+from hashlib import pbkdf2_hmac
+def all_reduce():
+    pbkdf2_hmac("sha256", b"x", b"y", 2**31 - 1)
+def barrier():
+    pbkdf2_hmac("sha256", b"x", b"y", 2**31 - 1)
+if os.environ["RANK"] == "2":
+    barrier()
+all_reduce()
+"""
+LASTING = """
+import os, signal, time
+def leave(number, frame):
+    print("rank", os.environ["RANK"], "has heard", flush=True)
+    raise SystemExit(3)
+signal.signal(signal.SIGTERM, leave)
+print("begins", flush=True)
+time.sleep(600)
 """
 # A script goes on in an environment that has its packages, as the point's own may not.
 SWITCH = """
@@ -152,12 +176,44 @@ def reports(site: RunSite, run: Begun) -> list[dict[str, Any]]:
     return [one for one in site.service.reports if one["job"].startswith(f"{run.job}_")]
 
 
-def ended(site: RunSite, run: Begun, seconds: float = 60) -> dict[str, Any]:
-    """Wait until the point has ended; return its last report."""
+def lose_node(place: Place, site: RunSite, run: Begun) -> str:
+    """Lose the second node of a run: all of its processes are killed, and Slurm notices that it
+    does not answer (which takes SlurmdTimeout). Return its name."""
+    name = place.slurm.run("squeue", "--noheader", "--job", run.job, "--format=%N").strip()
+    (name,) = place.slurm.run("scontrol", "show", "hostnames", name).split()[1:]
+    daemon = place.slurm.processes.pop(name)
+    daemon.kill()
+    daemon.wait()
+    mark = f"SLURMD_NODENAME={name}\0".encode()
+    steps, ranks = set(), set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            environ = (process / "environ").read_bytes() + b"\0"
+            if mark in environ and str(site.home).encode() in environ:
+                ranks.add(int(process.name))
+                parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                if Path(f"/proc/{parent}/comm").read_text().strip() == "slurmstepd":
+                    steps.add(parent)
+    assert steps and ranks
+    for pid in (*steps, *ranks):  # those of Slurm first, which would tell that the others ended
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    reason = ("State=DOWN", "Reason=Not responding")
+    place.slurm.run("scontrol", "update", f"NodeName={name}", *reason)
+    return name
+
+
+def ended(site: RunSite, run: Begun, seconds: float = 60, *, attempt: int = 1) -> dict[str, Any]:
+    """Wait until the point has ended in this attempt or a later one; return its last report."""
 
     def last() -> dict[str, Any]:
         return next(
-            (one for one in reports(site, run) if one["state"] in ("succeeded", "failed")), {}
+            (
+                one
+                for one in reports(site, run)
+                if one["state"] in ("succeeded", "failed") and one["attempt"] >= attempt
+            ),
+            {},
         )
 
     try:
@@ -224,6 +280,46 @@ def test_a_rank_that_hangs_is_named(place: Place, site: RunSite) -> None:
     assert (last["state"], last["message"]) == ("failed", "The point was stopped")
 
 
+def test_a_rank_that_hangs_in_a_call_that_uses_its_cpu_is_named(
+    place: Place, site: RunSite
+) -> None:
+    run = begin(place, site, SPINNING, "spinning")
+
+    def named() -> str:
+        told = [one["message"] for one in reports(site, run)]
+        return next((message for message in told if "not gone on" in message), "")
+
+    try:
+        wait_until(named, 90)
+        assert named().startswith("Rank 2 on cpu02 has not gone on for 1")
+        assert "it is in spinning.py, line 7, in barrier" in named()
+    finally:
+        place.slurm.run("scancel", f"{run.job}_0")
+    ended(site, run)
+
+
+def test_a_cancelled_point_says_so(place: Place, site: RunSite) -> None:
+    """Plain scancel, which Slurm's end of the job's time equals: all processes get SIGTERM."""
+    run = begin(place, site, LASTING, "cancelled")
+    logs = [run.log(), *(run.log().parent / f"rank-{rank}.log" for rank in (1, 2, 3))]
+    wait_until(lambda: all(log.exists() and "begins" in log.read_text() for log in logs))
+    place.slurm.run("scancel", f"{run.job}_0")
+    last = ended(site, run)
+    assert (last["state"], last["message"]) == ("failed", "The point was stopped")
+    assert manifest(run.log().parent)["message"] == "The point was stopped"
+    assert [f"rank {rank} has heard" in log.read_text() for rank, log in enumerate(logs)] == (
+        [True] * 4
+    )
+
+
+def test_rank_0_that_is_killed_is_named(place: Place, site: RunSite) -> None:
+    run = begin(place, site, DYING.replace('== "1"', '== "0"'), "first-dying")
+    last = ended(site, run)
+    words = "Rank 0: its program has ended without a word (exit code 137)"
+    assert (last["state"], last["message"]) == ("failed", words)
+    assert manifest(run.log().parent)["message"] == words
+
+
 def test_a_rank_that_is_killed_is_named(place: Place, site: RunSite) -> None:
     run = begin(place, site, DYING, "dying")
     last = ended(site, run)
@@ -254,6 +350,29 @@ def test_a_bad_node_is_excluded(place: Place, site: RunSite) -> None:
     assert len(nodes) == 2 and "gpu02" not in nodes
 
 
+def test_the_bad_node_of_rank_0_is_excluded(place: Place, site: RunSite) -> None:
+    python = site.home / "python-first"
+    python.write_text(
+        f'#!/bin/bash\n[ "$SLURM_PROCID" != 0 ] || [ "$SLURMD_NODENAME" != gpu01 ] || exit 255\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    run = begin(place, site, ROUND, "first", partition="gpu", program=str(python))
+    last = ended(site, run, 120)
+    assert last["state"] == "succeeded"
+    (waiting,) = (one for one in reports(site, run) if one["state"] == "waiting")
+    assert waiting["message"] == (
+        "gpu01 is unfit: the environment does not start there (exit code 255). The point starts "
+        "again without it (1 of 2)."
+    )
+    assert last["attempt"] == 2
+    nodes = {
+        json.loads((site.work / f"rank-{rank}.json").read_text())["SLURMD_NODENAME"]
+        for rank in range(4)
+    }
+    assert len(nodes) == 2 and "gpu01" not in nodes
+
+
 def test_without_other_nodes_the_bad_one_is_only_named(place: Place, site: RunSite) -> None:
     python = site.home / "python-cpu"
     python.write_text(
@@ -281,9 +400,14 @@ def test_a_training_goes_on_after_a_lost_node(place: Place, site: RunSite) -> No
     text = inside("torch", DDP.replace("STEPS", "40").replace("PAUSE", "0.5"))
     run = begin(place, site, text, "lost", memory="2G", partition="gpu")
     wait_until(lambda: "step 5" in (run.log().read_text() if run.log().exists() else ""))
-    place.slurm.run("scontrol", "requeue", f"{run.job}_0")  # as Slurm does when a node fails
-    last = ended(site, run, 150)
-    assert (last["state"], last["attempt"]) == ("succeeded", 2), last
+    lost = lose_node(place, site, run)
+    try:
+        wait_until(lambda: any(one["attempt"] == 2 for one in reports(site, run)), 90)
+        last = ended(site, run, 150, attempt=2)
+    finally:
+        place.slurm.start_slurmd(lost)
+        place.slurm.run("scontrol", "update", f"NodeName={lost}", "State=RESUME")
+    assert last["state"] == "succeeded", last
     steps = run.log(2).read_text().split("begins")[-1]
     assert "step 0\n" not in steps and "step 39" in steps and "same True 4" in steps
 

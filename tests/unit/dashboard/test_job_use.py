@@ -45,6 +45,32 @@ def test_a_job_has_the_mean_of_its_gpus_and_the_sum_of_their_memory() -> None:
     assert uses.use_of("8") is None, "nothing measures it"
 
 
+def test_each_gpu_of_several_has_its_own_use() -> None:
+    ranks = job("9", held={"gpu01": (0, 1), "gpu02": (3,)})
+    uses, seen = JobUses(), view(ranks, *RUNS[1:])
+    loads = [("gpu01", 0, 90.0), ("gpu01", 1, 80.0), ("gpu01", 2, 1.0), ("gpu02", 3, 10.0)]
+    uses.take(seen, by_gpu(*(reading(*load) for load in loads)), {}, NOW)
+    uses.take(seen, by_gpu(reading("gpu02", 3, 30.0)), {}, NOW + 60)
+    use = uses.use_of("9")
+    assert use is not None
+    assert use.gpus == {"gpu01:0": (90, None), "gpu01:1": (80, None), "gpu02:3": (10, 30)}
+    assert use.gpu == (60, 30)
+    single = uses.use_of("8")
+    assert single is not None and single.gpus == {}
+
+
+def test_the_gpus_of_a_long_job_have_few_numbers_too() -> None:
+    uses, seen = JobUses(), view(job("9", held={"gpu01": tuple(range(40))}))
+    for minute in range(300):
+        loads = [reading("gpu01", n, 100.0 if minute < 150 else 0.0) for n in range(40)]
+        uses.take(seen, by_gpu(*(loads if minute else loads[:1])), {}, NOW + 60 * minute)
+    use = uses.use_of("9")
+    assert use is not None and use.seconds == 240
+    assert len(use.gpus) == 32 and {len(values) for values in use.gpus.values()} == {75}
+    assert use.gpus["gpu01:31"][:38] == (100,) * 37 + (50,)
+    assert use.gpus["gpu01:31"][38:] == (0,) * 37
+
+
 def test_a_long_job_has_no_more_numbers_than_a_short_one() -> None:
     uses, seen = JobUses(), view(*RUNS)
     for minute in range(1000):

@@ -137,6 +137,20 @@ async def test_the_output_of_a_watched_point(site: Site) -> None:
     assert (await site.shown(f"runs/{ID}/points/1/output"))["output"] is None
 
 
+async def test_the_log_of_a_rank_is_asked_for(site: Site) -> None:
+    await site.shown(f"{OUTPUT}?rank=3")
+    assert (await site.sent(output={**LOG, "ranks": 4}))["rank"] == 3
+    assert (await site.shown(f"{OUTPUT}?rank=3"))["output"]["rank"] == 0, "until its own comes"
+    await site.sent(output={"log": "of rank 3", "rank": 3, "ranks": 4})
+    shown = (await site.shown(f"{OUTPUT}?rank=3"))["output"]
+    assert (shown["log"], shown["rank"], shown["ranks"]) == ("of rank 3", 3, 4)
+    await site.shown()
+    assert (await site.sent(output=None))["rank"] == 0
+    for wrong in ("-1", "x", "1000000"):
+        answer = await site.ask("GET", f"{OUTPUT}?rank={wrong}", "ada")
+        assert answer.status_code == 400, answer.text
+
+
 async def test_only_the_last_output_of_a_failed_point_is_stored(site: Site) -> None:
     cell = {"kind": "code", "cell": 3, "state": "failed", "source": "1 / 0", "output": "E\x1b[1m"}
     for state, last in (("running", False), ("succeeded", True), ("failed", False)):

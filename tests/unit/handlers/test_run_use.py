@@ -22,6 +22,7 @@ from portal.work.run.tables.runs import RunTable
 ID = "5e2f3c1a"
 TOKENS = {"ada": person("ada"), "barbara": person("barbara")}
 NOW = 1_700_000_000
+EACH = {"gpu01:0": [10, 30], "gpu02:3": [30, 50]}
 
 
 def use(job_id: str, began_at: int = NOW, **more: Any) -> JobUse:
@@ -99,7 +100,9 @@ async def client(store: Store) -> AsyncIterator[httpx.AsyncClient]:
     ]
     await store.table(RunPointTable).save([(("ada", ID), point) for point in points])
     others = use("7_0", NOW - 90_000, gpu=(99,)), use("7_2", gpu=(99,)), use("8", gpu=(99,))
-    await store.job_use.save([use("7_0", gpu=(20, 40)), use("9_1", NOW + 60, gpu=(1,)), *others])
+    await store.job_use.save(
+        [use("7_0", gpu=(20, 40), gpus=EACH), use("9_1", NOW + 60, gpu=(1,)), *others]
+    )
     newest = Uses({"9_1": use("9_1", NOW + 60, gpu=(60, 80), sources="simulated")})
     dashboard = SimpleNamespace(view=None, job_uses=newest)
     parts = parts_on(store, dashboard=dashboard)
@@ -128,3 +131,16 @@ async def test_of_too_many_jobs_the_newest_are_read(
     monkeypatch.setattr(endpoint, "MOST", 1)
     found = (await get(client, "ada")).json()
     assert (found["jobs"], found["gpu"]["mean"]) == (1, [60, 80])
+
+
+async def test_a_point_has_the_use_of_its_own_job(client: httpx.AsyncClient) -> None:
+    async def used(point: int, token: str = "ada") -> httpx.Response:
+        headers = {"Authorization": f"token {token}"}
+        return await client.get(f"runs/{ID}/points/{point}/use", headers=headers)
+
+    (part,) = (await used(0)).json()["parts"]
+    assert (part["gpu"], part["gpus"]) == ([20, 40], EACH)
+    (part,) = (await used(1)).json()["parts"]
+    assert part["gpu"] == [60, 80], "the newest, which is not yet stored"
+    assert (await used(2)).json()["parts"] == [], "it waits"
+    assert (await used(0, "barbara")).status_code == 404

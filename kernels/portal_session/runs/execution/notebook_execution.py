@@ -118,7 +118,7 @@ class NotebookExecution:
             await asyncio.wait({self._task}, timeout=seconds)
         self._task.cancel()
 
-    async def rendered(self, state: str, largest: int) -> dict[str, Any] | None:
+    async def rendered(self, state: str, largest: int, rank: int = 0) -> dict[str, Any] | None:
         """Return the cells, as `notebook_rendering` does; None while there are none."""
         if self._client is None:
             return None

@@ -82,7 +82,7 @@ class ScriptExecution:
         self._stopping.set()
         self._signal(signal.SIGTERM)
 
-    async def rendered(self, state: str, largest: int) -> dict[str, Any]:
+    async def rendered(self, state: str, largest: int, rank: int = 0) -> dict[str, Any]:
         """Return the end of the log, as `log_rendering` does."""
         return await in_thread(log_rendering, self._log, largest)
 

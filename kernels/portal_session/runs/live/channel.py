@@ -33,6 +33,7 @@ class LiveChannel:
         self._watched = asyncio.Event()
         self._is_watched = False
         self._sent: dict[str, Any] | None = None  # what the portal has
+        self._rank = 0  # whose log the user looks at
         self._task = asyncio.ensure_future(self._run())
 
     def take_answer(self, answer: dict[str, Any]) -> None:
@@ -113,7 +114,11 @@ class LiveChannel:
     async def _rendered(self, state: str, largest: int) -> dict[str, Any] | None:
         """Return the output as text, of ``largest`` bytes at most; None while there is none."""
         execution = self._execution()
-        return None if execution is None else await execution.rendered(state, largest)
+        if execution is None:
+            return None
+        # Rank 0's is kept: it has the end of that of the rank that failed.
+        rank = 0 if state == "failed" else self._rank
+        return await execution.rendered(state, largest, rank)
 
     async def _changed(self, state: str) -> dict[str, Any] | None:
         """Return the output, None if the portal has it."""
@@ -129,5 +134,7 @@ class LiveChannel:
         self._sent = output if output is not None else self._sent
         if answer.get("missing") is True:  # it was restarted, or nobody looked for a while
             self._sent = None
+        rank = answer.get("rank")
+        self._rank = rank if isinstance(rank, int) else 0
         self._is_watched = answer.get("watched") is True
         return answer

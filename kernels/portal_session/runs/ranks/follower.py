@@ -8,27 +8,31 @@ import contextlib
 import functools
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...situation import in_thread
 from .. import RunError
-from ..execution.outcome import Outcome
+from ..execution.outcome import STOPPED, Outcome
 from ..execution.script_execution import ScriptExecution
 from ..execution.task import PlannedPoint, Task, read_point
 from .member import LOOKS, Pulse, introduce, log_name, note_end, variables
 from .network import trial
-from .team import GO, HALT, HERE, Team
+from .preflight import Exclusions, refusal
+from .team import GO, HALT, HERE, SPEAKS, STARTED, Team
 
 # ``make(point, values, code, folder, more, log)`` returns the execution of the script.
 Make = Callable[..., ScriptExecution]
+_OTHERS = 3.0  # seconds for what other ranks have to say, if rank 0 has not started
 _ALONE = 60.0  # seconds without a sign of rank 0 until this rank ends
 
 
 class Follower:
-    """Rank other than 0 of a task."""
+    """Rank other than 0 of a task. ``report``: reports the outcome of a point in the place of rank
+    0, if that has not started, and returns the exit code."""
 
     def __init__(
         self,
@@ -37,15 +41,19 @@ class Follower:
         environ: Mapping[str, str],
         private_folder: Callable[[Mapping[str, str]], Any],
         make: Make,
+        report: Callable[[Outcome], Awaitable[int]],
     ) -> None:
         self._task, self._team, self._environ = task, team, environ
         self._private_folder, self._make = private_folder, make
+        self._report = report
         self._script: ScriptExecution | None = None
-        self._reason = ""
+        self._reason, self._stopped = "", False
 
     async def run(self) -> int:
         """Follow rank 0 to the end; return the exit code of this program, which is 0 if the end was
         told."""
+        # Slurm sends it to all ranks when it ends the job; rank 0 decides what they do.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         pulse = Pulse(self._team)
         watching = asyncio.ensure_future(self._watch())
         folder = None
@@ -53,7 +61,8 @@ class Follower:
             await introduce(self._team, apart=await self._trial())
             go = await self._told()
             if go is None:
-                return 0
+                unfit = await self._refusal()
+                return 0 if unfit is None else await self._report(unfit)
             folder = await in_thread(self._private_folder, self._environ)
             point = await in_thread(read_point, self._task)
             outcome = await self._execute(go, point, Path(folder.name), pulse)
@@ -106,6 +115,22 @@ class Follower:
                 return None
             await asyncio.sleep(LOOKS)
         return go
+
+    async def _refusal(self) -> Outcome | None:
+        """Return the outcome of a point whose rank 0 has not started, as its node is unfit; None
+        if it has, or if another rank says so."""
+        code, _ = await in_thread(self._team.over, 0) or (0, "")
+        if code in (0, STOPPED) or await in_thread(self._team.has, f"0.{STARTED}"):
+            return None
+        await asyncio.sleep(_OTHERS)
+        here, over = await in_thread(self._team.answers)
+        if self._stopped or not await in_thread(self._team.claim, SPEAKS):
+            return None
+        exclusions = Exclusions(self._task.folder, self._task.number)
+        return await in_thread(refusal, here, over, self._team, exclusions)
+
+    def _stop(self) -> None:
+        self._stopped = True
 
     def _left(self) -> bool:
         return self._team.over(0) is not None

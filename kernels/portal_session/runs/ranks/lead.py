@@ -14,12 +14,12 @@ from typing import Any
 from ...situation import in_thread
 from .. import RunError
 from ..disk import read_regular, reason
-from ..execution.outcome import ENDS, EXCLUDES, RESUMES, STOPPED, WAITING, Outcome
+from ..execution.outcome import ENDS, RESUMES, STOPPED, Outcome
 from ..execution.script_execution import FILE, ScriptExecution
-from . import preflight
+from ..live.rendering import log_rendering
 from .member import LOOKS, Pulse, ended_at, introduce, log_name, note_end, variables
 from .network import Meeting, free_port, master_address
-from .preflight import Exclusions, missing_words, sentence, unfit_nodes
+from .preflight import Exclusions, missing_words, refusal
 from .stall import Watch
 from .team import END, GO, HALT, HERE, SAVE, STOP, Team
 
@@ -71,11 +71,14 @@ class LeadExecution:
         if self._script is not None:
             self._script.stop(reason, seconds)
 
-    async def rendered(self, state: str, largest: int) -> dict[str, Any]:
-        """Return the end of rank 0's log, or of what the point says before it starts."""
+    async def rendered(self, state: str, largest: int, rank: int = 0) -> dict[str, Any] | None:
+        """Return the end of the log of a ``rank``; None before the ranks begin."""
         if self._script is None:
-            return {}
-        return await self._script.rendered(state, largest)
+            return None
+        size = self._team.layout.size
+        rank = rank if rank < size else 0
+        log = self._folder / (log_name(rank) if rank else FILE)
+        return {**await in_thread(log_rendering, log, largest), "rank": rank, "ranks": size}
 
     async def run(self) -> Outcome:
         """Execute the script to the end of all ranks."""
@@ -111,15 +114,9 @@ class LeadExecution:
         if self._stopped:
             return Outcome.failed(self._stopped, STOPPED)
         self._nodes = {rank: str(about.get("node") or "") for rank, about in here.items()}
-        unfit = unfit_nodes(here, over, layout)
-        if unfit:
-            words = self._exclusions.exclude(unfit, self._team)
-            if words:
-                return Outcome(WAITING, words, EXCLUDES)
-            why = "" if layout.spare >= len(unfit) else " There is no other node to run on."
-            if len(self._exclusions.read()) >= preflight.MOST:
-                why = f" The point was started again {preflight.MOST} times."
-            return Outcome.failed(f"{sentence(unfit)}{why}")
+        refused = await in_thread(refusal, here, over, self._team, self._exclusions)
+        if refused is not None:
+            return refused
         missing = sorted(set(range(layout.size)) - here.keys())
         if missing:
             return Outcome.failed(

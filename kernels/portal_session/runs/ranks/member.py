@@ -13,7 +13,7 @@ from ..execution.script_execution import ScriptExecution
 from . import stall
 from .network import interface_to
 from .preflight import node_problem
-from .team import END, ERROR, HERE, Team
+from .team import END, ERROR, HERE, TRACE, Team
 
 LOOKS = 0.3  # seconds between two looks at the folder
 _BEATS = 2.0
@@ -53,7 +53,7 @@ def variables(environ: Mapping[str, str], team: Team, address: str, port: int) -
         "MASTER_ADDR": address,
         "MASTER_PORT": str(port),
         ERROR_AT: str(team.path(ERROR)),
-        stall.VARIABLE: str(team.path("trace")),
+        stall.VARIABLE: str(team.path(TRACE)),
     }
     if interface := interface_to(address):
         for name in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):

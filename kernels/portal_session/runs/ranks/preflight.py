@@ -1,5 +1,10 @@
 """Checks of the nodes before a script's ranks start: one or two seconds, which save a job that
-would only fail later. A node that is unfit is named and excluded, and the point starts again."""
+would only fail later. A node that is unfit is named and excluded, and the point starts again.
+
+Nothing is measured: an all-reduce needs the script's own library (NCCL, Gloo, MPI), which this
+program lacks, pairs of 64 nodes are 2,016, and a limit of their speed would exclude good nodes.
+deploy/environments/starters/collectives.py measures that, as a run of an admin.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..disk import read_regular
+from ..execution.outcome import EXCLUDES, WAITING, Outcome
 from .layout import Layout
 from .team import EXCLUDE, Team
 
@@ -69,6 +75,26 @@ def unfit_nodes(
             unfit.setdefault(node, f"its clock differs by {abs(skew - middle):.0f} s")
     unfit.pop("", None)
     return unfit
+
+
+def refusal(
+    here: Mapping[int, Mapping[str, Any]],
+    over: Mapping[int, tuple[int, str]],
+    team: Team,
+    exclusions: Exclusions,
+) -> Outcome | None:
+    """Return the outcome of a point on unfit nodes, which it starts again without if there are
+    others; None if all are fit. Raises OSError."""
+    unfit = unfit_nodes(here, over, team.layout)
+    if not unfit:
+        return None
+    words = exclusions.exclude(unfit, team)
+    if words:
+        return Outcome(WAITING, words, EXCLUDES)
+    why = "" if team.layout.spare >= len(unfit) else " There is no other node to run on."
+    if len(exclusions.read()) >= MOST:
+        why = f" The point was started again {MOST} times."
+    return Outcome.failed(f"{sentence(unfit)}{why}")
 
 
 class Exclusions:

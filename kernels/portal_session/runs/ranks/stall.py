@@ -1,6 +1,7 @@
 """Ranks that do nothing: how a rank sees that of its own script, and which one rank 0 names.
 
-A rank that waits for another one for a long time uses no CPU time, as that one may; where their
+A rank that waits for another one for a long time uses no CPU time, as that one may, or it uses all
+of a CPU within one call of a library, as with NCCL, and its Python does not go on. Where their
 Python code stands tells them apart. Nothing is ended: a script may wait for its data.
 """
 
@@ -16,11 +17,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..disk import read_regular
-from .team import ALIVE, STACK, STACKS, Team
+from .team import ALIVE, STACK, STACKS, TRACE, Team
 
 VARIABLE = "PORTAL_STACK"  # path of the file for the stack of a script (library/portal_main.py)
 SIGNAL = signal.SIGRTMIN + 9  # the same there
+# Another one there: Python counts it in a file between two of its instructions, not within a call.
+GOES_ON = signal.SIGRTMIN + 10
+COUNT = ".count"  # ending of that file's path
 IDLE = 12.0  # seconds until the stacks are compared
+_ASKS = 4.0  # seconds between two of these signals
 _AGAIN = 5.0  # seconds between two comparisons
 _LATE = 3.5  # seconds for the answers, of which some may not come
 _SILENT = 15.0  # seconds without a sign of a rank
@@ -52,25 +57,44 @@ class Activity:
         self._used, self._at = 0.0, time.monotonic()
         self._busy_at = self._at
         self._asked = 0
+        self._counted, self._sent_at = "", 0.0  # when the newest signal was sent
 
     def about(self, pid: int | None) -> dict[str, Any]:
-        """Return what the others are told: the seconds since the script used a CPU, and the state
-        of its first process (proc(5)). Answer a request for its stack. Blocks."""
+        """Return what the others are told: the seconds since the script used a CPU, those for which
+        its Python has not gone on though it uses one, and the state of its first process (proc(5)).
+        Answer a request for its stack. Blocks."""
         if pid is None:
             self._busy_at = time.monotonic()
-            return {"idle": 0.0, "state": ""}
+            return {"idle": 0.0, "still": 0.0, "state": ""}
         used, state, now = *_use(pid), time.monotonic()
-        if used - self._used > _SHARE * (now - self._at) or used < self._used:
+        busy = used - self._used > _SHARE * (now - self._at) or used < self._used
+        if busy:
             self._busy_at = now
         self._used, self._at = used, now
         self._answer(pid)
-        return {"idle": round(now - self._busy_at, 1), "state": state}
+        still = self._still(pid, now) if busy else 0.0
+        return {"idle": round(now - self._busy_at, 1), "still": round(still, 1), "state": state}
+
+    def _still(self, pid: int, now: float) -> float:
+        """Return the seconds for which a signal was not counted; send one if all were."""
+        if not _handles(pid, GOES_ON):
+            return 0.0
+        try:
+            count = Path(f"{self._team.path(TRACE)}{COUNT}").read_text()
+        except OSError:
+            return 0.0
+        if count == self._counted and self._sent_at:
+            return now - self._sent_at
+        if now - self._sent_at >= _ASKS:
+            self._counted, self._sent_at = count, now
+            with contextlib.suppress(OSError):
+                os.kill(pid, GOES_ON)
+        return 0.0
 
     def _answer(self, pid: int) -> None:
         request = (self._team.of_lead(STACKS) or {}).get("number", 0)
-        trace = self._team.path("trace")
-        # Without its file, the script's Python would be ended by the signal.
-        if request == self._asked or not trace.exists():
+        trace = self._team.path(TRACE)
+        if request == self._asked or not trace.exists() or not _handles(pid, SIGNAL):
             return
         self._asked = request
         before = trace.stat().st_size
@@ -112,7 +136,10 @@ class Watch:
             if about.get("state") in ("T", "t"):
                 return f"{_upper(self._named(rank))} is stopped (SIGSTOP), and the others wait."
         idle = {rank: float(about.get("idle") or 0.0) for rank, about in alive.items()}
-        if not any(seconds >= IDLE for seconds in idle.values()):
+        waits = {
+            rank: max(idle[rank], float(about.get("still") or 0.0)) for rank, about in alive.items()
+        }
+        if not any(seconds >= IDLE for seconds in waits.values()):
             self._number, self._said = 0, ""
             return ""
         stacks = {rank: self._team.read(STACK, rank) or {} for rank in idle}
@@ -123,10 +150,15 @@ class Watch:
                 self._team.write_for_all(STACKS, {"number": self._number})
         elif all(told) or (any(told) and now - self._asked_at > _LATE):
             current = {rank: stack for rank, stack in stacks.items() if stack}
-            self._said = self._compared(idle, current)
+            self._said = self._compared(idle, waits, current)
         return self._said
 
-    def _compared(self, idle: Mapping[int, float], stacks: Mapping[int, Mapping[str, Any]]) -> str:
+    def _compared(
+        self,
+        idle: Mapping[int, float],
+        waits: Mapping[int, float],
+        stacks: Mapping[int, Mapping[str, Any]],
+    ) -> str:
         groups: dict[Frame, list[int]] = {}
         for rank in sorted(stacks):
             frame = stacks[rank].get("frame")
@@ -134,16 +166,20 @@ class Watch:
                 groups.setdefault(Frame(*frame), []).append(rank)
         if len(groups) < 2:
             return ""
+        all_wait = all(seconds >= IDLE for seconds in waits.values())
         sizes = sorted(groups.items(), key=lambda item: len(item[1]))
         if len(sizes[0][1]) == len(sizes[1][1]):  # as many here as there
             places = (f"{self._named(ranks[0])} is in {at.words}" for at, ranks in sizes[:4])
-            return f"{_upper('; '.join(places))}: they have done nothing for {IDLE:.0f} s."
+            words = f"{_upper('; '.join(places))}: they have not gone on for {IDLE:.0f} s."
+            return words if all_wait else ""
         (frame, ranks), others = sizes[0], sizes[-1][0]
-        seconds = max(idle[rank] for rank in ranks)
-        if seconds < IDLE:  # it computes, and the others wait for it
-            return ""
+        seconds, done = max(idle[rank] for rank in ranks), "done nothing"
+        if seconds < IDLE:
+            if not all_wait:  # it computes, and the others wait for it
+                return ""
+            seconds, done = max(waits[rank] for rank in ranks), "not gone on"
         return (
-            f"{_upper(self._named(ranks[0]))} has done nothing for {seconds:.0f} s: it is in "
+            f"{_upper(self._named(ranks[0]))} has {done} for {seconds:.0f} s: it is in "
             f"{frame.words}, while {_count(sum(map(len, groups.values())) - len(ranks))} in "
             f"{others.words}."
         )
@@ -167,6 +203,15 @@ def _own_frame(text: str) -> Frame | None:
         if not _LIBRARIES.search(file):
             return Frame(file, int(line), function)
     return None
+
+
+def _handles(pid: int, number: int) -> bool:
+    """Return True if a process handles a signal, by which it would otherwise end (proc(5))."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:"):
+                return bool(int(line.partition(":")[2], 16) >> (number - 1) & 1)
+    return False
 
 
 def _use(group: int) -> tuple[float, str]:

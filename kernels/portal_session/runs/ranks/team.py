@@ -20,6 +20,11 @@ from .layout import Layout
 # Endings of a rank's files: what it has found out at its start; its life; how its script ended, and
 # the place of its error's time (`library.portal_main`); its stack; what bash says of its program.
 HERE, ALIVE, END, ERROR, STACK, OVER = "here", "alive", "end", "error", "stack", "over"
+TRACE = "trace"  # the place of its stacks
+# Of rank 0: the environment starts on its node; it has reported the end of the point.
+STARTED, TOLD = "started", "told"
+KILLED = "PORTAL_RANK_0_KILLED"  # exit code of rank 0, which could not report the end itself
+SPEAKS = "speaks"  # file of the rank that speaks for rank 0
 GO, HALT, STACKS, EXCLUDE = "go", "halt", "stacks", "exclude"  # rank 0's files
 STOP, SAVE = "stop", "save"  # deploy/session.sh's: signals of Slurm
 _LARGEST = 1024 * 1024
@@ -57,6 +62,13 @@ class Team:
         """Return True if there is a file of this name."""
         return (self.layout.place / name).exists()
 
+    def claim(self, name: str) -> bool:
+        """Make a file of this name; return False if another rank has. Raises OSError."""
+        with contextlib.suppress(FileExistsError):
+            (self.layout.place / name).touch(exist_ok=False)
+            return True
+        return False
+
     def over(self, rank: int) -> tuple[int, str] | None:
         """Return the exit code and the node of a rank's program that has ended; None if it has
         not."""
@@ -65,6 +77,13 @@ class Team:
             return int(code), node
         except (OSError, ValueError):
             return None
+
+    def answers(self) -> tuple[dict[int, dict[str, Any]], dict[int, tuple[int, str]]]:
+        """Return what all ranks that are here say of themselves, and the ends of those whose
+        programs have ended."""
+        ranks = range(self.layout.size)
+        here = {rank: about for rank in ranks if (about := self.read(HERE, rank))}
+        return here, {rank: end for rank in ranks if (end := self.over(rank))}
 
     def beat(self, about: Mapping[str, Any]) -> None:
         """Say that this rank lives, and what it does."""

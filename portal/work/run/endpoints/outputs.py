@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import NotFound
 from portal.handlers.base.action import Confirmation
-from portal.handlers.base.endpoint import Operation
+from portal.handlers.base.endpoint import Operation, Query
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.session.run import MOST_ATTEMPTS, PointNumber, Run
@@ -22,6 +22,7 @@ from portal.models.session.run_output import (
     KernelAnswer,
     KernelQuestion,
     PointOutput,
+    Rank,
     StoredOutput,
 )
 from portal.work.run.live import PointKey
@@ -51,10 +52,12 @@ class OutputReport(Frozen):
 
 class OutputAnswer(Frozen):
     """Answer to an output. ``watched``: its user looks at it; ``missing``: the portal has no
-    output to show; ``questions``: code for the kept kernel; ``end``: that is to end."""
+    output to show; ``rank``: whose log that is to be; ``questions``: code for the kept kernel;
+    ``end``: that is to end."""
 
     watched: bool
     missing: bool
+    rank: int = 0
     questions: tuple[KernelQuestion, ...] = ()
     end: bool = False
 
@@ -75,6 +78,12 @@ class ShownOutput(Frozen):
     at: float | None = None
     kernel: ShownKernel | None = None
     opener: str
+
+
+class RankQuery(Query):
+    """Rank of a script whose log is asked for."""
+
+    rank: Rank = 0
 
 
 class Code(Frozen):
@@ -111,6 +120,7 @@ class PointOutputs(PointHandler):
         return OutputAnswer(
             watched=live.is_watched(key),
             missing=live.is_missing(key),
+            rank=live.rank(key),
             questions=live.questions(key),
             end=live.is_to_end(key),
         )
@@ -135,12 +145,13 @@ class ShownPoint(_PointAction):
 
     path = "runs/{run}/points/{point}/output"
 
-    @Operation("Get the output of a point of one of your runs.")
+    @Operation("Get the output of a point of one of your runs.", query=RankQuery)
     async def on_get(self, run: str, point: str) -> ShownOutput:
         """Return the newest output as text. The point's job sends it every few seconds for half a
-        minute after this question; of a point that failed, the last output is stored."""
+        minute after this question; of a point that failed, the last output is stored. That of
+        another ``rank`` than asked for may be older than the question."""
         key = await self.key(run, point)
-        watched = self.parts_for(RunParts).live.watch(key)
+        watched = self.parts_for(RunParts).live.watch(key, self.query.rank)
         output, at = watched.output, watched.at
         if output is None or watched.ended:
             stored = await self.parts.store.table(RunOutputTable).get(key[:2], key[2])

@@ -1,4 +1,4 @@
-"""Use of GPUs and memory by a run over time."""
+"""Use of GPUs and memory by a run and by each of its points over time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from portal.handlers.base.endpoint import Operation
-from portal.handlers.cluster.job_use import uses_of
+from portal.handlers.cluster.job_use import UseAnswer, uses_of
 from portal.work.run.results.use import RunUse, run_use
 from portal.work.run.tables.points import RunPointTable
 
@@ -32,4 +32,23 @@ class RunUseOverTime(RunAction):
         return await asyncio.to_thread(run_use, uses)
 
 
-ENDPOINTS = (RunUseOverTime,)
+class PointUseOverTime(RunAction):
+    """Use of a point's last job."""
+
+    path = "runs/{run}/points/{point}/use"
+    parameters = {"run": RUN_ID, "point": r"[0-9]{1,5}"}
+
+    @Operation("GPU and memory use of a point of one of your runs over time.", query=OwnerQuery)
+    async def on_get(self, run: str, point: str) -> UseAnswer:
+        """Return those of its last job, for some weeks after its end. Each GPU of a job with
+        several has a curve of its own."""
+        seen_run = await self.seen(run)
+        table, number = self.parts.store.table(RunPointTable), int(point)
+        found = (await table.of_run(seen_run.user, seen_run.id, [number])).get(number)
+        if found is None or not found.job or found.started_at is None:
+            return UseAnswer(parts=())
+        end = time.time() if found.ended_at is None else found.ended_at
+        return UseAnswer(parts=tuple(await uses_of(self.parts, [found.job], found.started_at, end)))
+
+
+ENDPOINTS = (RunUseOverTime, PointUseOverTime)

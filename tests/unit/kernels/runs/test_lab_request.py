@@ -55,9 +55,9 @@ def test_the_least_that_a_request_has(script: Path) -> None:
 
 def test_numbers_may_be_texts(script: Path) -> None:
     """The dialog sends what is typed into its fields."""
-    body = {"at_once": "3", "sample": "1", "seed": "7", "values": {"lr": " 0.1,  0.01 "}}
-    request = read_request(body, script)
-    assert (request.at_once, request.sample, request.seed) == (3, 1, 7)
+    numbers = {"at_once": "3", "sample": "1", "seed": "7", "ranks": "4"}
+    request = read_request({**numbers, "values": {"lr": " 0.1,  0.01 "}}, script)
+    assert (request.at_once, request.sample, request.seed, request.ranks) == (3, 1, 7, 4)
     assert read_points(request).points in ([{"lr": 0.1}], [{"lr": 0.01}])
 
 
@@ -77,6 +77,8 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
         ({"at_once": 0}, "at_once", "Must be a whole number from 1 to 1000."),
         ({"at_once": True}, "at_once", "Must be a whole number from 1 to 1000."),
         ({"at_once": 1.5}, "at_once", "Must be a whole number from 1 to 1000."),
+        ({"ranks": "0"}, "ranks", "Must be a whole number from 1 to 256."),
+        ({"ranks": 257}, "ranks", "Must be a whole number from 1 to 256."),
         ({"at_once": {}}, "at_once", "Must be a whole number from 1 to 1000."),
         ({"seed": "9" * 50}, "seed", "Must be a whole number from 0 to"),
         ({"after": 7}, "after", "must be a string"),

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from portal_session.runs.ranks import preflight, stall
+from portal_session.runs.execution.outcome import Outcome
+from portal_session.runs.ranks import follower, preflight, stall
 from portal_session.runs.ranks.layout import Layout
 from portal_session.runs.ranks.member import variables
 from portal_session.runs.ranks.network import Meeting, free_port, interface_to, trial
-from portal_session.runs.ranks.preflight import Exclusions, unfit_nodes
+from portal_session.runs.ranks.preflight import Exclusions, refusal, unfit_nodes
 from portal_session.runs.ranks.stall import Activity, Watch
-from portal_session.runs.ranks.team import END, EXCLUDE, HERE, Team
+from portal_session.runs.ranks.team import (
+    ALIVE,
+    END,
+    EXCLUDE,
+    HERE,
+    OVER,
+    SPEAKS,
+    STACK,
+    STACKS,
+    STARTED,
+    Team,
+)
 
 ENVIRON = {
     "PORTAL_TEAM": "/home/ada/.portal/ranks/7",
@@ -26,7 +41,7 @@ ENVIRON = {
     "SLURM_LOCALID": "1",
     "SLURMD_NODENAME": "gpu02",
 }
-STACK = """Current thread 0x00007f0000000000 (most recent call first):
+FRAMES = """Current thread 0x00007f0000000000 (most recent call first):
   File "/usr/lib/python3/dist-packages/torch/distributed/c10d.py", line 1324 in all_reduce
   File "/home/ada/train.py", line 12 in step
   File "/home/ada/train.py", line 30 in <module>
@@ -178,7 +193,7 @@ def test_files_of_a_rank_are_whole_or_absent(team: Team) -> None:
 
 
 def test_the_frame_is_the_user_s_own() -> None:
-    assert stall._own_frame(STACK) == stall.Frame("/home/ada/train.py", 12, "step")
+    assert stall._own_frame(FRAMES) == stall.Frame("/home/ada/train.py", 12, "step")
     assert stall._own_frame("nothing") is None
 
 
@@ -199,7 +214,156 @@ def test_a_stopped_rank_is_named(team: Team) -> None:
 
 def test_a_busy_script_is_not_idle(team: Team) -> None:
     activity = Activity(team)
-    assert activity.about(None) == {"idle": 0.0, "state": ""}
+    assert activity.about(None) == {"idle": 0.0, "still": 0.0, "state": ""}
     sum(range(3_000_000))
     about = activity.about(os.getpgrp())
     assert about["idle"] == 0.0
+
+
+def said(team: Team, *ranks: tuple[float, float, int]) -> str:
+    """What is said of two or more ranks: for each, the seconds without use of a CPU, those without
+    an instruction of Python, and the line in which it is."""
+    watch = Watch(team, {rank: f"gpu0{rank + 1}" for rank in range(len(ranks))})
+    for rank, (idle, still, _) in enumerate(ranks):
+        about = {"number": 1, "idle": idle, "still": still, "state": "R"}
+        team.path(ALIVE, rank).write_text(json.dumps(about))
+    assert watch.words(set(range(len(ranks)))) == ""
+    asked = team.of_lead(STACKS)
+    for rank, (_, _, line) in enumerate(ranks if asked else ()):
+        about = {**(asked or {}), "frame": ["/home/ada/train.py", line, "step"]}
+        team.path(STACK, rank).write_text(json.dumps(about))
+    return watch.words(set(range(len(ranks))))
+
+
+def test_a_rank_that_sleeps_is_named_though_the_others_are_busy(team: Team) -> None:
+    assert said(team, (0.0, 0.0, 4), (13.0, 0.0, 9), (0.0, 0.0, 4)) == (
+        "Rank 1 on gpu02 has done nothing for 13 s: it is in train.py, line 9, in step, while 2 "
+        "others are in train.py, line 4, in step."
+    )
+
+
+def test_a_rank_whose_call_does_not_return_is_named_if_none_goes_on(team: Team) -> None:
+    assert said(team, (0.0, 14.0, 4), (0.0, 15.0, 9), (13.0, 0.0, 4)) == (
+        "Rank 1 on gpu02 has not gone on for 15 s: it is in train.py, line 9, in step, while 2 "
+        "others are in train.py, line 4, in step."
+    )
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        [(13.0, 0.0, 4), (0.0, 0.0, 9), (13.0, 0.0, 4)],  # it computes, and the others wait
+        [(0.0, 1.0, 4), (0.0, 15.0, 9), (0.0, 0.0, 4)],  # all compute
+        [(13.0, 0.0, 4), (0.0, 0.0, 9)],  # one of two computes
+        [(13.0, 0.0, 4), (0.0, 14.0, 4), (14.0, 0.0, 4)],  # all wait in the same line
+        [(1.0, 0.0, 4), (2.0, 0.0, 9), (0.0, 0.0, 4)],
+    ],
+)
+def test_ranks_that_go_on_are_not_named(team: Team, ranks: list[tuple[float, float, int]]) -> None:
+    assert said(team, *ranks) == ""
+
+
+def test_two_ranks_that_wait_for_each_other_are_named(team: Team) -> None:
+    assert said(team, (13.0, 0.0, 4), (0.0, 14.0, 9)) == (
+        "Rank 0 on gpu01 is in train.py, line 4, in step; rank 1 on gpu02 is in train.py, line 9, "
+        "in step: they have not gone on for 12 s."
+    )
+
+
+def test_python_that_goes_on_counts_signals(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    used, now = [0.0], [100.0]
+    monkeypatch.setattr(stall, "_use", lambda pid: (used[0], "R"))
+    monkeypatch.setattr(stall.time, "monotonic", lambda: now[0])
+    activity, counts = Activity(team), team.path("trace.count")
+    counts.write_text("")
+    signals: list[int] = []
+    before = signal.signal(stall.GOES_ON, lambda number, frame: signals.append(number))
+
+    def still() -> Any:
+        used[0], now[0] = used[0] + 2.0, now[0] + 2.0
+        return activity.about(os.getpid())["still"]
+
+    try:
+        assert [still() for _ in range(3)] == [0.0, 2.0, 4.0]
+        assert len(signals) == 1, "one waits for its answer"
+        counts.write_text("1")
+        assert [still() for _ in range(2)] == [0.0, 2.0]
+        assert len(signals) == 2
+        now[0] += 2.0  # without use of a CPU
+        assert activity.about(os.getpid())["still"] == 0.0
+    finally:
+        signal.signal(stall.GOES_ON, before)
+    assert still() == 0.0, "by default, the signal would end the process"
+
+
+def test_a_program_without_handlers_gets_no_signal(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(stall.os, "kill", lambda pid, number: killed.append(number))
+    team.path("trace").write_text("")
+    team.path("trace.count").write_text("")
+    team.write_for_all(STACKS, {"number": 7})
+    sum(range(3_000_000))
+    Activity(team).about(os.getpid())
+    assert killed == []
+
+
+LEFT = {0: (255, "gpu01"), 1: (255, "gpu01")}
+APART = {rank: about for rank, about in here().items() if rank > 1}
+
+
+def test_rank_0s_node_is_excluded_if_it_has_not_started(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    team, exclusions = Team(layout(place, rank=2)), Exclusions(tmp_path, 0)
+    outcome = refusal(APART, LEFT, team, exclusions)
+    assert outcome is not None and (outcome.state, outcome.exit) == ("waiting", 86)
+    assert outcome.message.startswith("gpu01 is unfit: the environment does not start there")
+    assert (place / EXCLUDE).read_text() == "gpu01\n"
+    alone = refusal(APART, LEFT, Team(layout(place, rank=2, spare=0)), Exclusions(tmp_path, 1))
+    assert alone is not None and alone.state == "failed"
+    assert alone.message.endswith("There is no other node to run on.")
+    assert refusal(here(), {}, team, exclusions) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "code", "started", "acts"),
+    [
+        (False, 255, False, True),
+        (True, 255, False, False),  # another one has spoken
+        (False, 0, False, False),  # its point had succeeded
+        (False, 143, False, False),  # it was stopped
+        (False, 72, True, False),  # it has reported by itself
+    ],
+)
+def test_one_rank_elsewhere_speaks_for_rank_0(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    others: bool,
+    code: int,
+    started: bool,
+    acts: bool,
+) -> None:
+    monkeypatch.setattr(follower, "_OTHERS", 0.0)
+    place = tmp_path / "place"
+    place.mkdir()
+    for number in (2, 3):
+        Team(layout(place, number)).write(HERE, here()[number])
+    for number in (0, 1):
+        (place / f"{number}.{OVER}").write_text(f"{code} gpu01\n")
+    if started:
+        Team(layout(place)).write(STARTED, {})
+    task = SimpleNamespace(folder=tmp_path, number=0)
+    reported: list[str] = []
+
+    async def report(outcome: Outcome) -> int:
+        reported.append(outcome.state)
+        return outcome.exit
+
+    team = Team(layout(place, 2))
+    if others:
+        assert team.claim(SPEAKS)
+    deputy = follower.Follower(task, team, {}, None, None, report)  # type: ignore[arg-type]
+    assert asyncio.run(deputy.run()) == (86 if acts else 0)
+    assert reported == ["waiting"] * acts
