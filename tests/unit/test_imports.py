@@ -51,7 +51,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "web": set(),
     "service_accounts": {"errors", "setting"},
     "session_packages": {"errors", "paths"},
-    "gpus": {"models", "plugins", "setting"},  # a title of a part is that of a GRES
+    "gpus": {"plugins", "setting"},
     "spaces": {"models", "errors", "cache"},
     "navigation": {"models"},
     "launch": BASE,
