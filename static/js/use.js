@@ -6,6 +6,9 @@ import { Plot } from "./plots.js";
 import { clock, memory, percent } from "./words.js";
 
 const MEMORY = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576];
+// Of the GPUs of a job; further ones have the same colours, and dashes.
+const COLORS = ["--plot-one", "--plot-two", "--plot-three", "--plot-four", "--plot-five"];
+const DASHES = [undefined, [8, 3], [3, 3], [8, 3, 2, 3], [1, 3]];
 const LINE = { color: "--plot-one", fill: "--plot-fill" };
 /** @type {[("gpu" | "gpu_memory" | "memory"), any][]} */
 export const PLOTS = [
@@ -17,18 +20,29 @@ export const PLOTS = [
 export const unmeasured = () => el("p.portal-quiet", {}, "No use was measured. The portal measures running jobs once a minute.");
 
 // `path` is that of the job or session in the API.
-/** @param {`jobs/${string}` | `sessions/${string}`} path */
-export async function showUse(place, path) {
+/** @param {`jobs/${string}` | `sessions/${string}` | `runs/${string}/points/${string}`} path */
+export async function showUse(place, path, query = {}) {
   /** @type {{ parts: any[] }} */
-  const { parts } = await call(/** @type {`jobs/${string}/use`} */ (`${path}/use`));
+  const { parts } = await call(/** @type {`jobs/${string}/use`} */ (`${path}/use`), { query });
   const shown = PLOTS.filter(([name]) => parts.some((part) => part[name].some((value) => value !== null)));
   if (!shown.length) {
     fill(place, unmeasured());
-    return;
+    return false;
   }
   const of = { began_at: parts[0].began_at, last_at: parts.at(-1).last_at, sources: parts.map((part) => part.sources).join() };
-  await drawUse(place, of, shown.map(([name, given]) => ({ ...given, values: together(parts, name) })));
+  await drawUse(place, of, shown.map(([name, given]) => (name === "gpu" && gpusOf(parts)) || { ...given, values: together(parts, (part) => part[name]) }));
+  return true;
 }
+
+// A line for each GPU of a job with several, or null.
+function gpusOf(parts) {
+  const names = [...new Set(parts.flatMap((part) => Object.keys(part.gpus)))].sort(inOrder);
+  if (!names.length) return null;
+  const series = names.map((label, at) => ({ label, width: 1.5, color: COLORS[at % COLORS.length], dash: DASHES[Math.floor(at / COLORS.length) % DASHES.length] }));
+  const lines = names.map((name) => together(parts, (part) => part.gpus[name] ?? part.gpu.map(() => null)));
+  return { ...PLOTS[0][1], title: "GPU utilisation, each GPU", series, values: [lines[0][0], ...lines.map(([, values]) => values)] };
+}
+const { compare: inOrder } = new Intl.Collator("en", { numeric: true });
 
 // Plots of the use of a job or run, each with its values.
 export async function drawUse(place, { began_at, last_at, sources }, shown) {
@@ -51,7 +65,7 @@ export async function drawUse(place, { began_at, last_at, sources }, shown) {
 }
 
 // Times and values of all parts; between two of them, the portal's service was away.
-function together(parts, name) {
+function together(parts, valuesOf) {
   const times = [];
   const values = [];
   for (const part of parts) {
@@ -59,7 +73,7 @@ function together(parts, name) {
       times.push(part.began_at);
       values.push(null);
     }
-    part[name].forEach((value, at) => {
+    valuesOf(part).forEach((value, at) => {
       times.push(part.began_at + (at + 0.5) * part.seconds);
       values.push(value);
     });

@@ -1,4 +1,5 @@
-"""Ranks on the page of a run, by itself: the log of each is chosen and asked for."""
+"""Ranks on the page of a run, by itself: the log of each is chosen and asked for, and the use of
+their GPUs is on one plot."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
 expect = playwright.expect
 
+NOW = 1_800_000_000
 SHOW = """async ([title, point]) => {
   const { src } = document.querySelector("script[src*='run/compare']");
-  await import(src.replace("compare", "output"));
+  await import(src.replace("compare", title === "Output" ? "output" : "point_use"));
   const { sections } = await import(src.replace("compare", "point"));
   const place = (window.place ??= document.createElement("div"));
   const box = document.getElementById("comparison");
@@ -92,3 +94,19 @@ def test_the_log_that_was_kept_is_rank_0_s(page: Any) -> None:
     expect(log).to_be_hidden()
     page.get_by_label("Rank", exact=True).select_option("Rank 0")
     expect(log).to_contain_text("Rank 3 failed first.")
+
+
+def test_the_gpus_of_all_ranks_are_on_one_plot(page: Any) -> None:
+    gpus = {"gpu02:0": [20, 30], "gpu01:10": [70, None], "gpu01:2": [90, 80]}
+    part = {"job_id": "7_0", "began_at": NOW, "seconds": 60, "last_at": NOW + 120.0, "sources": "dcgm"}
+    part |= {"gpu": [60, 55], "gpu_memory": [None, None], "memory": [None, None], "gpus": gpus}
+    open_alone(page, "runs_compare.html", answers={"runs/x/points/0/use": {"parts": [part]}})
+    page.evaluate(SHOW, ["Use over time", {"number": 0, "state": "running", "started_at": NOW}])
+    expect(page.locator("#comparison figcaption")).to_have_text(["GPU utilisation, each GPU"])
+    plot = page.locator("#comparison canvas")
+    expect(plot).to_have_attribute(
+        "aria-label",
+        "GPU utilisation, each GPU. gpu01:2: last 80%, maximum 90%; gpu01:10: last 70%, maximum "
+        "70%; gpu02:0: last 30%, maximum 30%.",
+    )
+    check(page, "run-use-ranks")

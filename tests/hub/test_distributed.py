@@ -10,6 +10,7 @@ import pytest
 from api_client import Caller
 from hub_client import Person, wait_until, with_session
 from jobs import nothing_left
+from notebook_kernel import NotebookKernel
 from terminal import terminal
 
 TOGETHER = """
@@ -34,6 +35,18 @@ import os, time
 if os.environ["RANK"] == "3":
     raise ValueError("no data for rank 3")
 time.sleep(60)
+"""
+TRAINED = """
+import os
+from portal_train import train
+factor = 10
+def fit(x):
+    print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])
+    if x == 3 and os.environ["RANK"] == "3":
+        raise ValueError("no data for rank 3")
+    return x * factor, os.environ["SLURMD_NODENAME"]
+asked = dict(nodes=2, ranks=2, cpus=2, gpus=0, memory="512M", partition="cpu", time="0:10:00")
+print(train(fit, 2, **asked))
 """
 ASKED = "--partition cpu --gpus 0 --nodes 2 --ranks 2 --cpus 2 --memory 512M"
 
@@ -95,6 +108,24 @@ def test_the_page_has_the_error_of_the_first_rank(ada: Person) -> None:
     assert "Rank 3 failed first" in log and "Traceback (most recent call last)" in log
     manifest = json.loads(terminal(ada, "cat ranks/runs/failing/0000/manifest.json"))
     assert manifest["state"] == "failed"
+
+
+def test_a_function_of_a_cell_is_called_in_all_ranks(ada: Person) -> None:
+    kernel = NotebookKernel.start(ada)
+    try:
+        ran = kernel.run("import importlib.util as u; print(u.find_spec('cloudpickle') is None)")
+        if ran.printed == "True\n":
+            ran = kernel.run(TRAINED)
+            assert "pip install cloudpickle" in ran.error
+            assert kernel.run("%pip install -q cloudpickle", 300).status == "ok"
+        ran = kernel.run(TRAINED, 180)
+        assert ran.printed == "rank 0 of 4\n(20, 'cpu01')\n", ran
+        ran = kernel.run("train(fit, 3, **asked)", 180)
+        assert ran.error == "no data for rank 3", ran
+        runs = terminal(ada, "ls ~/.portal/train/runs").split()
+        assert "fit" in runs and len(runs) > 1
+    finally:
+        kernel.shut_down()
 
 
 def test_more_nodes_than_there_are_are_refused(ada: Person) -> None:

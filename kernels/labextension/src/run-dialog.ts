@@ -22,6 +22,7 @@ interface RunRequest extends Source {
   sample: string | null;
   seed: string | null;
   at_once: string | null;
+  ranks: string | null;
   after: string;
   environment: string;
   resources: Options;
@@ -60,6 +61,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
   private readonly _sample: Row;
   private readonly _seed: Row;
   private readonly _atOnce: Row;
+  private readonly _ranks: Row | null = null; // of a notebook, and of a space
   private readonly _after: Row | null = null; // without another run
   private readonly _environment: Row;
   private readonly _alert = paragraph('', 'alert');
@@ -89,6 +91,13 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     this._sample = new Row('Sample', input(now?.sample ?? '', 'all', 1), random);
     this._seed = new Row('Seed', input(now?.seed ?? '', 'random', 0));
     this._atOnce = new Row('Points at once', input(now?.at_once ?? String(AT_ONCE), '', 1));
+    const nodes = choices.fields.some(({ name }) => name === 'nodes');
+    if (nodes && (isCell || source.source.endsWith('.py'))) {
+      const together =
+        'Processes that execute the script together. Empty: one for each GPU if there are several ' +
+        'nodes, else one.';
+      this._ranks = new Row('Ranks on each node', input(now?.ranks ?? '', '', 1), together);
+    }
     if (runs.length) {
       const others = runs.map((run): [string, string] => [run.id, progressOf(run)]);
       const control = select([['', 'Any time'], ...others], now?.after);
@@ -111,6 +120,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
       this._parameters.node,
       more,
       this._atOnce.node,
+      ...(this._ranks ? [this._ranks.node] : []),
       ...(this._after ? [this._after.node] : []),
       this._environment.node,
       this._shown,
@@ -140,6 +150,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
       sample,
       seed: sample && (this._seed.value || null),
       at_once: this._atOnce.value || null,
+      ranks: this._ranks?.value || null,
       after: this._after?.value ?? '',
       environment: this._chosen.environment,
       resources: this._form.value
@@ -216,6 +227,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
       sample: this._sample,
       seed: this._seed,
       at_once: this._atOnce,
+      ...(this._ranks && { ranks: this._ranks }),
       ...(this._after && { after: this._after }),
       environment: this._environment
     };

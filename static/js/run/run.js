@@ -13,6 +13,7 @@ import { Shares, driftPart } from "./again.js";
 import { afterLink, mailWords } from "./chain.js";
 import "./logged.js";
 import "./output.js";
+import "./point_use.js";
 import "./schedule.js";
 import "./tensorboard.js";
 import { Best } from "./best.js";

@@ -148,6 +148,7 @@ def test_two_clicks_start_a_run(
     expect(dialog.get_by_label("Environment")).to_have_value("torch")
     expect(dialog.get_by_text("First point: Starts now.")).to_be_visible()
     expect(dialog.get_by_label("Start after")).to_have_count(0)  # nothing waits or runs
+    expect(dialog.get_by_label("Ranks on each node")).to_have_count(0)  # a notebook has one kernel
     start(dialog)
     told = toast(lab, "Run “train” has started: 1 point, at most 1 at once.")
     expect(told).to_be_visible()
@@ -354,8 +355,18 @@ def test_a_script_from_the_file_browser_and_the_palette(
     expect(lab.get_by_role("button", name="Run as job")).to_be_visible(timeout=SOON)
     command(lab, "Portal: Run as job")
     expect(dialog.get_by_label("Name", exact=True)).to_have_value("script")
+    ranks = dialog.get_by_label("Ranks on each node")
+    ranks.fill("300")
+    refused = dialog.get_by_role("alert").filter(has_text="Must be a whole number from 1 to 256.")
+    expect(refused).to_be_visible()
+    expect(ranks).to_have_attribute("aria-invalid", "true")
+    ranks.fill("4")
+    expect(refused).to_be_hidden()
+    expect(dialog.get_by_text("1 point", exact=True)).to_be_visible()
+    look(lab, "run-as-job-ranks")
     start(dialog)
     expect(toast(lab, "Run “script” has started: 1 point")).to_be_visible()
+    assert portal.runs[0]["ranks"] == 4
     toast(lab, "Run “script”").get_by_role("button", name="Open folder").click()
     expect(lab.locator(".jp-DirListing-item", has_text="run.json")).to_be_visible()
 
