@@ -161,6 +161,7 @@ READS: dict[str, dict[str, int]] = {
     },
     "handed on as the time of day; what compares it says so where it does": {
         "portal/work/course/parts.py": 1,
+        "portal/work/benchmarks/parts.py": 1,
     },
     "rows of replica sets, and the times in rows of sessions": {
         "portal/work/benchmarks/collector.py": 4,
