@@ -24,6 +24,7 @@ import debian_root  # in these folders
 import outcomes
 import runs
 
+from portal.demo.environments.python_packages import build_session_wheel
 from portal.demo.home import Home
 
 # Debian suites with each version; the first of which this machine can make a root is used.
@@ -60,6 +61,9 @@ def main() -> int:
 def _run(name: str, tests: list[str], outcome: Path | None) -> int:
     cache = Home.find().cache
     began = time.monotonic()
+    # A root has no npm: JupyterLab's extension is built here, where the roots find it.
+    with tempfile.TemporaryDirectory() as folder:
+        build_session_wheel(cache, Path(folder))
     for suite in SUITES[name]:
         try:
             root = debian_root.make(suite, cache)
