@@ -1,0 +1,1 @@
+"""Endpoints: models that answer, in jobs that follow each other."""
