@@ -28,9 +28,9 @@ class ReplicaState(StrEnum):
 
 
 class Replica(NamedTuple):
-    """Replica as decisions need it. ``successor_of``: the id of the replica whose place it takes, ""
-    for none; ``in_flight``: requests that it answers, None while the gateway does not say. Times are
-    Unix seconds, None: unknown or not yet."""
+    """Replica as decisions need it. ``successor_of``: the id of the replica whose place it takes,
+    "" for none; ``in_flight``: requests that it answers, None while the gateway does not say. Times
+    are Unix seconds, None: unknown or not yet."""
 
     id: str
     version: int
