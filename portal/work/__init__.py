@@ -20,6 +20,8 @@ from portal.work.tensorboard.kind import TensorBoard
 from .benchmarks.audit import BenchmarkAudit
 from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
 from .cluster.kind import DaskWorker
+from .endpoint.kind import ServingReplica
+from .endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
 from .run.tables import RUN_TABLES
@@ -77,6 +79,11 @@ add_features(
         kinds=(DaskWorker,),
         parts="portal.work.cluster.parts:ClusterParts",
         endpoints="portal.work.cluster.endpoints:ENDPOINTS",
+    ),
+    Feature(
+        "endpoint",
+        kinds=(ServingReplica,),
+        tables=(EndpointTable, EndpointVersionTable, EndpointReplicaTable),
     ),
     Feature(
         "run",
