@@ -17,6 +17,7 @@ from . import (
     builds,
     class_lab,
     class_start,
+    container,
     course_board,
     dask_workers,
     estimates,
@@ -41,6 +42,7 @@ from . import (
     sessions,
     soak,
     startup,
+    train,
 )
 from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
@@ -58,6 +60,7 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "class-lab": class_lab.measure,
     "gpu-cells": gpu_cells.measure,
     "dask": dask_workers.measure,
+    "train": train.measure,
     "visits": launch_visits.measure,
     "startup": startup.measure,
     "pending": pending.measure,
@@ -75,6 +78,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "board": course_board.measure,
     "runs": runs.measure,
     "home": home.measure,
+    "container": container.measure,
 }
 ORDER = (
     "visits",
@@ -93,6 +97,7 @@ ORDER = (
     "class-lab",
     "gpu-cells",
     "dask",
+    "train",
     "patches",
     "soak",
     "estimates",
@@ -113,6 +118,7 @@ _OWN_HUB = (
         "class-lab",
         "gpu-cells",
         "dask",
+        "train",
     ),
 )
 COMPLETE = "docs/reference/benchmarks.md"
@@ -144,6 +150,7 @@ _ROWS = {
     "class-lab": class_lab.WHAT,
     "gpu-cells": (gpu_cells.WHAT,),
     "dask": (dask_workers.WHAT,),
+    "train": (train.WHAT,),
     "patches": (patches.WHAT,),
     "soak": ("soak of",),
     "board": (course_board.WHAT,),
@@ -154,6 +161,7 @@ _ROWS = {
     "sessions": (sessions.WHAT,),
     "runs": (runs.WHAT,),
     "home": (home.WHAT,),
+    "container": (container.WHAT,),
 }
 
 
