@@ -224,10 +224,14 @@ class LeadExecution:
         others = set(range(1, self._team.layout.size))
         while others and time.monotonic() < deadline:
             for rank in sorted(others):
-                if await in_thread(lambda rank=rank: self._team.path(END, rank).exists()):
+                if await in_thread(self._has_ended, rank):
                     others.discard(rank)
             if others:
                 await asyncio.sleep(LOOKS)
+
+    def _has_ended(self, rank: int) -> bool:
+        """Return True if a rank's script has ended, or its program, which was killed."""
+        return self._team.path(END, rank).exists() or self._team.over(rank) is not None
 
     def _log_first(self) -> None:
         """Add the end of the failed rank's log to the point's own, which its page shows."""
