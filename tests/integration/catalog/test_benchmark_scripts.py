@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 from frameworks import python_of
+from machine_image import machine_image
 
-from portal.demo.environments.apptainer import apptainer_environment, ensure_apptainer
-from portal.demo.home import Home
 from portal.errors import ConfigurationError
 from portal.models.session.run_logged import Logged
 from portal.work.benchmarks import results
@@ -180,18 +179,9 @@ def test_time_to_accuracy_has_a_spread_over_seeds(tmp_path: Path) -> None:
 def debian(tmp_path: Path) -> dict[str, str]:
     """Variables for a container with this machine's packages, in the folder "image"."""
     try:
-        apptainer = ensure_apptainer(Home.find().cache, print)
+        return machine_image(tmp_path / "image")
     except ConfigurationError as error:
         pytest.skip(error.message)
-    bound = ("/usr", "/etc/alternatives")  # the latter names the library of linear algebra
-    for name in (*bound, "/dev", "/proc", "/sys", "/tmp", "/root", "/home", "/var/tmp"):
-        (tmp_path / "image" / name[1:]).mkdir(parents=True, exist_ok=True)
-    for name in ("bin", "lib", "lib64", "sbin"):
-        (tmp_path / "image" / name).symlink_to(f"usr/{name}")
-    for name in ("passwd", "group", "resolv.conf", "hosts", "localtime"):
-        (tmp_path / "image/etc" / name).touch()
-    path = f"{apptainer.parent}:{os.environ['PATH']}"
-    return {**apptainer_environment(), "APPTAINER_BIND": ",".join(bound), "PATH": path}
 
 
 QUICK = ("--rounds=1", "--batch=1", "--steps=1")

@@ -184,7 +184,7 @@ def test_one_line_gives_workers_and_close_ends_them(session: Session) -> None:
 
 
 def test_nothing_is_lost_when_workers_end_and_are_replaced(session: Session) -> None:
-    session.portal.seconds = 45  # of each job; the workers live for 30 and for 22 s
+    session.portal.seconds = 27  # of each job; the workers live for 12 and for 10 s
     cluster = dask(2)
     with cluster.client() as client:
         client.wait_for_workers(2, timeout=patience(40))

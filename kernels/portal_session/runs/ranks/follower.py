@@ -19,7 +19,7 @@ from .. import RunError
 from ..execution.outcome import STOPPED, Outcome
 from ..execution.script_execution import ScriptExecution
 from ..execution.task import PlannedPoint, Task, read_point
-from .member import LOOKS, Pulse, introduce, log_name, note_end, variables
+from .member import LOOKS, Pulse, introduce, log_name, note_end, pauses, variables
 from .network import trial
 from .preflight import Exclusions, refusal
 from .team import GO, HALT, HERE, SPEAKS, STARTED, Team
@@ -100,20 +100,22 @@ class Follower:
         """Try to reach rank 0's node, once it is known; return why that failed."""
         if not self._team.layout.leads_node:
             return ""
+        pause = pauses()
         while (first := await in_thread(self._team.read, HERE, 0)) is None:
             if self._reason or await in_thread(self._left):
                 return ""
-            await asyncio.sleep(LOOKS)
+            await asyncio.sleep(next(pause))
         if first.get("node") == self._team.layout.node:
             return ""
         return await trial(str(first["address"]), int(first["meeting"]), str(first["key"]))
 
     async def _told(self) -> dict[str, Any] | None:
         """Return what rank 0 tells all, once it does; None if the point does not start."""
+        pause = pauses()
         while (go := await in_thread(self._team.of_lead, GO)) is None:
             if self._reason or await in_thread(self._left):
                 return None
-            await asyncio.sleep(LOOKS)
+            await asyncio.sleep(next(pause))
         return go
 
     async def _refusal(self) -> Outcome | None:

@@ -17,7 +17,7 @@ from ..disk import read_regular, reason
 from ..execution.outcome import ENDS, RESUMES, STOPPED, Outcome
 from ..execution.script_execution import FILE, ScriptExecution
 from ..live.rendering import log_rendering
-from .member import LOOKS, Pulse, ended_at, introduce, log_name, note_end, variables
+from .member import LOOKS, Pulse, ended_at, introduce, log_name, note_end, pauses, variables
 from .network import Meeting, free_port, master_address
 from .preflight import Exclusions, missing_words, refusal
 from .stall import Watch
@@ -134,7 +134,7 @@ class LeadExecution:
         deadline = time.monotonic() + _START
         here: dict[int, dict[str, Any]] = {}
         over: dict[int, tuple[int, str]] = {}
-        ranks = range(self._team.layout.size)
+        ranks, pause = range(self._team.layout.size), pauses()
         while len(here.keys() | over.keys()) < len(ranks) and time.monotonic() < deadline:
             for rank in ranks:
                 if rank not in here and (about := await in_thread(self._team.read, HERE, rank)):
@@ -143,7 +143,7 @@ class LeadExecution:
                     over[rank] = end
             if self._stopped:
                 break
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(next(pause))
         return here, over
 
     async def _executed(self, pulse: Pulse) -> Outcome:
@@ -224,10 +224,14 @@ class LeadExecution:
         others = set(range(1, self._team.layout.size))
         while others and time.monotonic() < deadline:
             for rank in sorted(others):
-                if await in_thread(lambda rank=rank: self._team.path(END, rank).exists()):
+                if await in_thread(self._has_ended, rank):
                     others.discard(rank)
             if others:
                 await asyncio.sleep(LOOKS)
+
+    def _has_ended(self, rank: int) -> bool:
+        """Return True if a rank's script has ended, or its program, which was killed."""
+        return self._team.path(END, rank).exists() or self._team.over(rank) is not None
 
     def _log_first(self) -> None:
         """Add the end of the failed rank's log to the point's own, which its page shows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...situation import in_thread
@@ -16,10 +16,20 @@ from .preflight import node_problem
 from .team import END, ERROR, HERE, TRACE, Team
 
 LOOKS = 0.3  # seconds between two looks at the folder
+_FIRST, _GROWTH = 0.03, 1.2
 _BEATS = 2.0
 ERROR_AT = "PORTAL_ERROR_AT"  # path of a file that an error's time is noted by (`portal_main`)
 # Variables of PMI and PMIx, by which a library of MPI finds srun.
 _OF_MPI = ("PMI", "SLURM_")
+
+
+def pauses() -> Iterator[float]:
+    """Yield the seconds between looks for what other ranks write at their start: first few, as they
+    start at once, and up to LOOKS, as an image may have to be unpacked elsewhere."""
+    pause = _FIRST
+    while True:
+        yield pause
+        pause = min(LOOKS, _GROWTH * pause)
 
 
 async def introduce(team: Team, **more: Any) -> None:

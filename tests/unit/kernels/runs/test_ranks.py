@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import pytest
 from portal_session.runs.execution.outcome import Outcome
 from portal_session.runs.ranks import follower, preflight, stall
 from portal_session.runs.ranks.layout import Layout
-from portal_session.runs.ranks.member import variables
+from portal_session.runs.ranks.member import LOOKS, pauses, variables
 from portal_session.runs.ranks.network import Meeting, free_port, interface_to, trial
 from portal_session.runs.ranks.preflight import Exclusions, refusal, unfit_nodes
 from portal_session.runs.ranks.stall import Activity, Watch
@@ -178,6 +179,14 @@ def test_a_script_finds_the_others_by_its_variables(tmp_path: Path) -> None:
         )
         is None
     )
+
+
+def test_a_rank_that_starts_at_once_is_seen_at_once() -> None:
+    """It is seen after a fifth of the time that it needs, and the home is not asked for ever."""
+    looks = list(itertools.islice(pauses(), 40))
+    for number in range(1, 12):
+        assert looks[number] <= 0.05 + 0.2 * sum(looks[:number])
+    assert looks[-1] == LOOKS and sum(looks[:20]) > 3
 
 
 def test_files_of_a_rank_are_whole_or_absent(team: Team) -> None:
