@@ -58,9 +58,12 @@ def publish(benchmark, script, results):
     name = f"benchmark {benchmark} {digest[:16]}"
     written = {"benchmark": benchmark, "script": f"sha256:{digest}", "results": results}
     folder = Path(os.environ.get("PORTAL_METRICS", "results.json")).parent
-    (folder / "results.json").write_text(json.dumps(written, indent=1) + "\n")
     for row in results:
         print(f"{row['name']:24} {row['value']:14.6g} {row['unit']:10} {row['conditions']}")
+    try:
+        (folder / "results.json").write_text(json.dumps(written, indent=1) + "\n")
+    except OSError as error:
+        stop(f"{folder}/results.json cannot be written: {error.strerror}. The results are above.")
     try:
         from portal_metrics import log, log_table
     except ImportError:  # outside of the portal
