@@ -44,7 +44,8 @@ class ResultItem(Frozen):
     """Newest result of a benchmark by environment, version, hardware and nodes. ``gpu_type``: ""
     where CPUs or no processor did the work; ``simulated``: CPUs did it in the place of simulated
     GPUs; ``share``: of the peak in the GPU's data sheet, 0.5 is half, null: not known; ``fall``:
-    the part by which it is worse than the run before, 0: it is not, or by less than 10 %;
+    the part by which it is worse than the earlier runs, 0: it is not, or by less than 10 %, or than
+    chance may do;
     ``at``: Unix seconds."""
 
     benchmark: str

@@ -1,0 +1,13 @@
+"""Spreads of benchmarks' results, and the part by which each must be worse to be a fall."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0028"
+down_revision = "0027"
+
+
+def upgrade() -> None:
+    for name, default in (("spread", "0"), ("threshold", "0.1")):
+        column = sa.Column(name, sa.Double(), nullable=False, server_default=default)
+        op.add_column("benchmark_results", column)
