@@ -52,7 +52,7 @@ class Clusters:
     async def make(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Make the keys of a new cluster; return what its scheduler needs. ``body``: the kernel's
         ``python`` and ``cwd``. Raises ServiceError."""
-        python, cwd = (_path(body, name) for name in ("python", "cwd"))
+        python, cwd = (path_in(body, name) for name in ("python", "cwd"))
         offered, about = await asyncio.gather(
             self._patiently("GET", PATH), self._kernels.whereabouts()
         )
@@ -172,7 +172,8 @@ class Clusters:
         raise ServiceError("The portal does not answer. Try again in a minute.", 503, away=True)
 
 
-def _path(body: Mapping[str, Any], name: str) -> str:
+def path_in(body: Mapping[str, Any], name: str) -> str:
+    """Return the absolute path that a request names. Raises ServiceError."""
     value = body.get(name)
     if not isinstance(value, str) or not os.path.isabs(value) or len(value) > _LONGEST:  # noqa: PTH117
         raise ServiceError(f"'{name}' must be an absolute path.", 400)
