@@ -103,8 +103,8 @@ class KeptAction(ClusterAction):
         the id is another set's."""
         with contextlib.suppress(NotFound):
             found = await self.table.get(user, id)
-            kept = found.options.get(DaskWorker.option, {}).get("kept")
-            if found.work != DaskWorker.name or not kept:
+            session = found.options.get(DaskWorker.option, {}).get("session")
+            if found.work != DaskWorker.name or session:
                 raise Conflict("You have another replica set with this id.")
             return found
         return None
@@ -202,11 +202,12 @@ class OneKeptCluster(KeptAction):
                     f"scheduler; not {workers}.",
                     "workers",
                 )
-            own = {DaskWorker.option: {"session": "", "kept": True}}
             inherited = (stored or scheduler).options
             kept = {k: v for k, v in inherited.items() if stored or k in _SHARED}
-            options = {**kept, **wanted, **own}
-            if workers and (stored is None or stored.options != options):
+            options = {**kept, **wanted}
+            options.pop(DaskWorker.option, None)
+            own = {DaskWorker.option: {"session": ""}}
+            if workers and (stored is None or stored.options != {**options, **own}):
                 person = Person(name=user, groups=record.groups)
                 check_time((await self.decided(person, options)).request.resources.time)
             if new:
@@ -216,7 +217,7 @@ class OneKeptCluster(KeptAction):
                     user=user,
                     id=id,
                     work=DaskWorker.name,
-                    options=options,
+                    options={**options, **own},
                     replicas=workers,
                     created_at=time.time(),
                 )

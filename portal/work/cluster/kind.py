@@ -18,8 +18,7 @@ from portal.work.replicas.kind import ReplicaKind
 
 class DaskWorker(ReplicaKind):
     """Worker of a Dask cluster. ``session``: the job of the session that has the cluster and ends
-    it; ``kept``: none has, its scheduler is a job; ``seconds``: the time limit of the worker's job,
-    0 for an unknown one."""
+    it, "" for a kept one; ``seconds``: the time limit of the worker's job, 0 for an unknown one."""
 
     name = "dask-worker"
     title = "a Dask worker"
@@ -39,7 +38,6 @@ class DaskWorker(ReplicaKind):
         StringConstraints(pattern=r"^[0-9]{0,20}$"),
         Field(description="The number of a job"),
     ] = ""
-    kept: bool = False
     seconds: int = 0
 
     @classmethod

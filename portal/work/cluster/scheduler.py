@@ -69,7 +69,7 @@ class DaskScheduler(ReplicaKind):
 
 def is_kept(workers: ReplicaSet, sets: Iterable[ReplicaSet]) -> bool:
     """Return True for the workers of a kept cluster whose scheduler is among ``sets``."""
-    if not workers.options.get(DaskWorker.option, {}).get("kept"):
+    if workers.options.get(DaskWorker.option, {}).get("session"):
         return False
     scheduler = (workers.user, scheduler_id(workers.id), DaskScheduler.name)
     return any((each.user, each.id, each.work) == scheduler and each.replicas for each in sets)
