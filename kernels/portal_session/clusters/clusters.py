@@ -36,6 +36,7 @@ class OneCluster:
 
     def __init__(self, record: ClusterRecord, place: Place) -> None:
         self.record, self.place = record, place
+        self.resources: dict[str, Any] = {}  # of each worker
         self.patience = _FIRST  # looks that are left without a scheduler
 
 
@@ -94,8 +95,15 @@ class Clusters:
         resources = body.get("resources")
         if not isinstance(resources, dict) or {"workers"} & resources.keys():
             raise ServiceError("'resources' must be a JSON object.", 400)
+        cluster.resources = resources
         wanted = {**resources, "workers": body.get("workers")}
         return await self._patiently("PUT", f"{PATH}/{id}", wanted)
+
+    async def scale(self, id: str, workers: Any) -> dict[str, Any]:
+        """Have another number of workers; the cluster's kernel sees it. Raises ServiceError."""
+        wanted = {**self._named(id).resources, "workers": workers}
+        answer: dict[str, Any] = await self._kernels.ask("PUT", f"{PATH}/{id}", wanted)
+        return answer
 
     async def state(self, id: str) -> dict[str, Any]:
         """Return a cluster as the portal has it. Raises ServiceError."""

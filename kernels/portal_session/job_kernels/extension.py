@@ -15,6 +15,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
+from ..clusters import lab
 from ..clusters.clusters import Clusters
 from ..clusters.kept.kept import KeptClusters
 from ..clusters.routes import add_dashboards, broker_routes
@@ -70,6 +71,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
         [
             (url_path_join(base, "portal/job-kernels"), JobKernelsHandler, {"offer": offer}),
             (url_path_join(base, "portal/job-kernels/estimate"), EstimateHandler, {"offer": offer}),
+            *lab.routes(base, clusters, kept),
             *routes_of_runs(base, service.ask, Path(app.root_dir)),
         ],
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -17,6 +18,7 @@ from portal.handlers.base.action import Confirmation
 from portal.handlers.base.endpoint import Operation
 from portal.handlers.sessions.estimates import running_options
 from portal.launch.fields import INHERITED
+from portal.launch.kinds import stored_kind
 from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.audit import AuditAction
@@ -60,11 +62,23 @@ class KeptItem(Frozen):
     created_at: float
 
 
+class SessionItem(Frozen):
+    """Cluster of the session that asks, whose scheduler is in a kernel; as `KeptItem`. ``engine``:
+    such as "dask"."""
+
+    id: str
+    engine: str
+    workers: int
+    running: int
+    problem: str
+
+
 class KeptList(Frozen):
-    """Kept clusters, oldest first. ``idle``: seconds without a client and a task after which one
+    """Kept clusters, and those of the session that asks, oldest first. ``idle``: seconds without a client and a task after which one
     has no workers; ``most``: replicas of a user in all sets."""
 
     items: tuple[KeptItem, ...]
+    session: tuple[SessionItem, ...]
     idle: int
     most: int
 
@@ -111,10 +125,27 @@ class KeptAction(ClusterAction):
 
     async def items(self, user: str, *schedulers: ReplicaSet) -> tuple[KeptItem, ...]:
         """Return the clusters of these schedulers, with what runs."""
-        records, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=1000)
-        living = {record.server: record for record in records}
+        living = await self._living(user)
         sets = {each.id: each for each in await self.table.of_user(user)}
         return tuple(self._item(each, sets, living) for each in schedulers)
+
+    async def of_session(self, record: SessionRecord) -> tuple[SessionItem, ...]:
+        """Return the clusters of a session's kernels, of every engine."""
+        items = []
+        living = await self._living(record.user)
+        for each in await self.table.of_user(record.user):
+            engine = stored_kind(each.work).option
+            own = each.options.get(engine)
+            if each.replicas and isinstance(own, dict) and own.get("session") == record.job_id:
+                running = _running(each, living)
+                items.append(
+                    SessionItem.like(each, workers=each.replicas, engine=engine, running=running)
+                )
+        return tuple(items)
+
+    async def _living(self, user: str) -> dict[str, SessionRecord]:
+        records, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=1000)
+        return {record.server: record for record in records}
 
     def _item(
         self,
@@ -127,19 +158,22 @@ class KeptAction(ClusterAction):
         if workers is not None and not is_kept(workers, [scheduler]):
             workers = None
         record = living.get(servers_of(scheduler)[0])
-        names = servers_of(workers)[: workers.replicas] if workers else ()
-        running = [living[name] for name in names if name in living]
         node = self.view.snapshot.nodes.get(record.nodes[0]) if record and record.nodes else None
         return KeptItem(
             id=id,
             environment=str(scheduler.options.get("environment", "")),
             workers=workers.replicas if workers else 0,
-            running=sum(worker.state is SessionState.RUNNING for worker in running),
+            running=_running(workers, living) if workers else 0,
             problem=scheduler.problem or (workers.problem if workers else ""),
             state=record.state if record else None,
             address=node.address if node else "",
             created_at=scheduler.created_at,
         )
+
+
+def _running(workers: ReplicaSet, living: Mapping[str, SessionRecord]) -> int:
+    records = (living.get(name) for name in servers_of(workers)[: workers.replicas])
+    return sum(record is not None and record.state is SessionState.RUNNING for record in records)
 
 
 class KeptClusters(KeptAction):
@@ -150,9 +184,10 @@ class KeptClusters(KeptAction):
     @Operation("List the kept clusters of a session's user.")
     async def on_get(self) -> KeptList:
         """Use the session's own token only; refused in spaces and without JupyterLab."""
-        user = (await self.asker()).user
+        record = await self.asker()
         return KeptList(
-            items=await self.items(user, *await self.schedulers(user)),
+            items=await self.items(record.user, *await self.schedulers(record.user)),
+            session=await self.of_session(record),
             idle=self.parts_for(ClusterParts).settings.kept_idle,
             most=self.replicas.limits.per_user,
         )

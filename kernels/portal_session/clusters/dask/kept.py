@@ -19,6 +19,7 @@ from .error import ClusterError
 from .kept_list import PATH, ask, id_of
 
 _PAUSE = 1.0  # seconds between two looks at a scheduler that starts
+_QUEUED = 5.0  # seconds after which a job that is still pending waits in the queue
 _REFUSED = 20.0  # seconds for which a launch is refused: shorter, the Hub may be busy
 _SOON = 600.0  # seconds before the end of a scheduler's job, when that is said
 _LOST = (
@@ -115,13 +116,13 @@ def make(workers: int, keep: bool | str, resources: dict[str, Any]) -> KeptClust
 def connect(name: str) -> KeptCluster:
     """Return a cluster that was kept, once its scheduler runs. Raises ClusterError."""
     id, waits = id_of(name), False
-    refused = time.monotonic()
+    began = refused = time.monotonic()
     while not (state := ask("GET", f"{PATH}/{id}"))["scheduler"]:
         if state["state"] or not state["problem"]:
             refused = time.monotonic()
         elif time.monotonic() - refused > _REFUSED:
             raise ClusterError(f"The cluster cannot start: {state['problem']}", 403)
-        if not waits and state["state"] == "pending":
+        if not waits and state["state"] == "pending" and time.monotonic() - began > _QUEUED:
             print("The scheduler's job waits in the queue.", file=sys.stderr)
             waits = True
         time.sleep(_PAUSE)
