@@ -5,11 +5,9 @@ import { Widget } from '@lumino/widgets';
 
 import { ask } from './api';
 import type { Clusters } from './clusters';
-import type { KernelEnvironment, Offer } from './job-kernel-states';
 import { CLASSES } from './resources';
-import { type Answer, type Options, ResourcesForm } from './resources-form';
+import { type Answer, type Before, type Options, ResourcesForm } from './resources-form';
 import { input, Row, select } from './run-row';
-import type { Situation } from './situations';
 
 const INSERT = 'notebook:insert-cell-below';
 const WRITE = 'notebook:replace-selection';
@@ -21,13 +19,11 @@ const WORKERS = 2;
  * shows what it needs. Without a notebook, the code is copied.
  */
 export async function makeCluster(commands: CommandRegistry): Promise<void> {
-  const [clusters, offer, told] = await Promise.all([
+  const [clusters, session] = await Promise.all([
     ask<Clusters>('clusters'),
-    ask<Partial<Offer>>('job-kernels').catch(() => ({}) as Partial<Offer>),
-    ask<{ situation: Situation | null }>('situation')
+    ask<Before>('move').catch(() => null)
   ]);
-  const own = offer.items?.find(item => item.environment === told.situation?.environment);
-  const body = new Body(clusters, offer, own);
+  const body = new Body(clusters, session);
   const inNotebook = commands.hasCommand(INSERT) && commands.isEnabled(INSERT);
   const { button, value } = await showDialog({
     title: 'New cluster',
@@ -59,16 +55,11 @@ class Body extends Widget implements Dialog.IBodyWidget<string> {
   private readonly _workers: Row;
   private readonly _keep = document.createElement('input');
   private readonly _form: ResourcesForm | null = null;
-  private readonly _usual: Options;
 
-  constructor(
-    { engines, most }: Clusters,
-    offer: Partial<Offer>,
-    own: KernelEnvironment | undefined
-  ) {
+  /** `session`: its resources, with which the form begins; null: unknown. */
+  constructor({ engines, most }: Clusters, session: Before | null) {
     super();
     this.addClass('portal-Resources');
-    this._usual = own?.default ?? {};
     const kinds = engines.map(({ name, title }): [string, string] => [name, title]);
     this._engine = new Row('Engine', select(kinds));
     const number = input(String(Math.min(WORKERS, most)), '', 0);
@@ -81,13 +72,10 @@ class Body extends Widget implements Dialog.IBodyWidget<string> {
     };
     this._engine.control.addEventListener('change', keeps);
     keeps();
-    if (own) {
-      const fields = (offer.fields ?? []).map(field =>
-        field.name === 'gpu_type' ? { ...field, values: own.gpu_types } : field
-      );
-      const before = { busy: null, options: this._usual, fields, kept: [] };
+    if (session) {
       const estimate = (options: Options) => ask<Answer>('estimates', { options });
-      this._form = new ResourcesForm(before, estimate, CLASSES, this._usual, false);
+      const before = { ...session, busy: null, kept: [] };
+      this._form = new ResourcesForm(before, estimate, CLASSES, session.options, false);
       const title = document.createElement('p');
       title.textContent = 'Each worker is a Slurm job with:';
       this.node.append(title, this._form.node);
@@ -115,14 +103,9 @@ class Body extends Widget implements Dialog.IBodyWidget<string> {
     return row;
   }
 
-  /** The arguments after the number of workers: what differs from the environment's resources. */
+  /** The arguments after the number of workers. */
   private _asked(): Options {
-    const values = this._form?.value ?? {};
-    const fields = Object.keys({ ...this._usual, ...values });
-    const differs = fields.filter(
-      name => name in values && String(values[name] ?? '') !== String(this._usual[name] ?? '')
-    );
-    const asked: Options = Object.fromEntries(differs.map(name => [name, values[name]]));
+    const asked = this._form?.value ?? {};
     return this._keep.checked && !this._keep.disabled ? { keep: true, ...asked } : asked;
   }
 }
