@@ -20,6 +20,8 @@ from portal.work.tensorboard.kind import TensorBoard
 from .benchmarks.audit import BenchmarkAudit
 from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
 from .cluster.kind import DaskWorker
+from .cluster.scheduler import DaskScheduler
+from .cluster.settings import Clusters
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
 from .run.tables import RUN_TABLES
@@ -74,9 +76,10 @@ add_features(
     ),
     Feature(
         "cluster",
-        kinds=(DaskWorker,),
+        settings=(Clusters,),
+        kinds=(DaskWorker, DaskScheduler),
         parts="portal.work.cluster.parts:ClusterParts",
-        endpoints="portal.work.cluster.endpoints:ENDPOINTS",
+        endpoints="portal.work.cluster.routes:ENDPOINTS",
     ),
     Feature(
         "run",

@@ -36,6 +36,7 @@ class OneCluster:
 
     def __init__(self, record: ClusterRecord, place: Place) -> None:
         self.record, self.place = record, place
+        self.resources: dict[str, Any] = {}  # of each worker
         self.patience = _FIRST  # looks that are left without a scheduler
 
 
@@ -52,7 +53,7 @@ class Clusters:
     async def make(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Make the keys of a new cluster; return what its scheduler needs. ``body``: the kernel's
         ``python`` and ``cwd``. Raises ServiceError."""
-        python, cwd = (_path(body, name) for name in ("python", "cwd"))
+        python, cwd = (path_in(body, name) for name in ("python", "cwd"))
         offered, about = await asyncio.gather(
             self._patiently("GET", PATH), self._kernels.whereabouts()
         )
@@ -94,8 +95,15 @@ class Clusters:
         resources = body.get("resources")
         if not isinstance(resources, dict) or {"workers"} & resources.keys():
             raise ServiceError("'resources' must be a JSON object.", 400)
+        cluster.resources = resources
         wanted = {**resources, "workers": body.get("workers")}
         return await self._patiently("PUT", f"{PATH}/{id}", wanted)
+
+    async def scale(self, id: str, workers: Any) -> dict[str, Any]:
+        """Have another number of workers; the cluster's kernel sees it. Raises ServiceError."""
+        wanted = {**self._named(id).resources, "workers": workers}
+        answer: dict[str, Any] = await self._kernels.ask("PUT", f"{PATH}/{id}", wanted)
+        return answer
 
     async def state(self, id: str) -> dict[str, Any]:
         """Return a cluster as the portal has it. Raises ServiceError."""
@@ -172,7 +180,8 @@ class Clusters:
         raise ServiceError("The portal does not answer. Try again in a minute.", 503, away=True)
 
 
-def _path(body: Mapping[str, Any], name: str) -> str:
+def path_in(body: Mapping[str, Any], name: str) -> str:
+    """Return the absolute path that a request names. Raises ServiceError."""
     value = body.get(name)
     if not isinstance(value, str) or not os.path.isabs(value) or len(value) > _LONGEST:  # noqa: PTH117
         raise ServiceError(f"'{name}' must be an absolute path.", 400)

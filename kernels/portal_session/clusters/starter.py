@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -17,6 +18,7 @@ from . import record as records
 from .record import ClusterRecord
 
 VARIABLE = "PORTAL_CLUSTER"  # JSON: "id", "number" and "seconds", the job's time limit; 0: unknown
+_PATIENCE = 600.0  # seconds for a kept cluster's scheduler, whose job may wait in the queue
 _PROGRAM = Path(__file__).parent / "job" / "dask_worker.py"
 
 
@@ -47,13 +49,24 @@ def options(record: ClusterRecord, number: int, seconds: int, environ: Mapping[s
 
 def become_worker(id: str, number: int, seconds: int) -> NoReturn:
     """Replace this process by the worker. Raises BadRecord, OSError."""
-    record = records.read(id)
+    record = _addressed(id)
     own = options(record, number, seconds, os.environ)
     environ = for_commands(os.environ)
     add_library(environ)
     if os.path.isdir(record.cwd):  # noqa: PTH112
         os.chdir(record.cwd)
     os.execve(record.python, [record.python, str(_PROGRAM), own], environ)  # noqa: S606
+
+
+def _addressed(id: str) -> ClusterRecord:
+    """Return the record once it has the scheduler's address: that of a kept cluster has one while
+    its job runs. Raises BadRecord."""
+    deadline = time.monotonic() + _PATIENCE
+    while not (record := records.read(id)).address:
+        if time.monotonic() > deadline:
+            raise BadRecord("the job of the cluster's scheduler has not started")
+        time.sleep(0.5)
+    return record
 
 
 def main() -> None:

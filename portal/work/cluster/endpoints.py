@@ -152,7 +152,7 @@ class OneCluster(ClusterAction):
             own = {DaskWorker.option: {"session": record.job_id}}
             if await self.stored_options(id, record) != {**options, **own}:
                 person = Person(name=record.user, groups=record.groups)
-                _check_time((await self.decided(person, options)).request.resources.time)
+                check_time((await self.decided(person, options)).request.resources.time)
             cluster = ReplicaSet(
                 user=record.user,
                 id=id,
@@ -178,7 +178,7 @@ class OneCluster(ClusterAction):
         return self.done("The workers are being stopped.")
 
 
-def _check_time(seconds: int | None) -> None:
+def check_time(seconds: int | None) -> None:
     """Raise InvalidRequest for a time limit in which a worker would hardly work: it ends before its
     job does, and what ends soon counts as failed."""
     if seconds is not None and seconds < _SHORTEST:

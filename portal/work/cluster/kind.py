@@ -18,7 +18,7 @@ from portal.work.replicas.kind import ReplicaKind
 
 class DaskWorker(ReplicaKind):
     """Worker of a Dask cluster. ``session``: the job of the session that has the cluster and ends
-    it; ``seconds``: the time limit of the worker's job, 0 for an unknown one."""
+    it, "" for a kept one; ``seconds``: the time limit of the worker's job, 0 for an unknown one."""
 
     name = "dask-worker"
     title = "a Dask worker"

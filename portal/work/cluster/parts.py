@@ -10,6 +10,8 @@ from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.tables import ReplicaSetTable
 
 from .kind import DaskWorker
+from .scheduler import is_kept
+from .settings import Clusters
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -18,10 +20,12 @@ _EVERY = 10.0  # seconds
 
 
 class ClusterParts:
-    """Loop that ends the clusters whose session is over: its kernel, with the scheduler, is too."""
+    """Loop that ends the clusters whose session is over: its kernel, with the scheduler, is too.
+    Kept ones end with their scheduler's replica set."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self.settings = services.settings.get(Clusters)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "end of clusters": Periodic(
                 "The end of clusters whose session is over",
@@ -36,12 +40,14 @@ class ClusterParts:
         return "sessions_clusters.html", {}
 
     async def end_forsaken(self) -> None:
-        """Want no worker of clusters without a session. Raises StoreUnavailable."""
+        """Want no worker of clusters without a session, or without a scheduler if they are kept.
+        Raises StoreUnavailable."""
         table = self._services.store.table(ReplicaSetTable)
+        sets = await table.every()
         clusters = [
             found
-            for found in await table.every()
-            if found.work == DaskWorker.name and found.replicas
+            for found in sets
+            if found.work == DaskWorker.name and found.replicas and not is_kept(found, sets)
         ]
         if not clusters:
             return

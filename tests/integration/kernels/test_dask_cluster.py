@@ -29,6 +29,7 @@ from portal_session.clusters.clusters import PATH, Clusters
 from portal_session.clusters.dask.error import ClusterError
 from portal_session.clusters.dask.new import dask
 from portal_session.clusters.job.dask_worker import security
+from portal_session.clusters.kept.kept import KeptClusters
 from portal_session.clusters.routes import broker_routes
 from portal_session.job_kernels import broker
 from portal_session.job_kernels.wire.keys import make_keys
@@ -112,7 +113,9 @@ class Session:
         asyncio.set_event_loop(self.loop)
 
         async def begin() -> None:
-            self._server = broker.serve(self.portal, folder, broker_routes(self.clusters))
+            self.kept = KeptClusters(self.portal, "/user/ada/", os.environ)
+            routes = broker_routes(self.clusters, self.kept)
+            self._server = broker.serve(self.portal, folder, routes)
             self._ready.set()
 
         self.loop.create_task(begin())
@@ -127,6 +130,7 @@ class Session:
     def close(self) -> None:
         async def end() -> None:
             self.clusters.stop()
+            self.kept.stop()
             self._server.stop()
 
         self.run(end())

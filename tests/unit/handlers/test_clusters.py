@@ -24,9 +24,9 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionState
 from portal.store import Store
-from portal.work.cluster.endpoints import ENDPOINTS
 from portal.work.cluster.kind import DaskWorker
 from portal.work.cluster.parts import ClusterParts
+from portal.work.cluster.routes import ENDPOINTS
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.reconciler import Reconciler
 from portal.work.replicas.tables import ReplicaSetTable

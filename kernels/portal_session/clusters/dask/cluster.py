@@ -25,7 +25,7 @@ from ...job_kernels.broker_client import Broker, BrokerError
 from ..job.dask_worker import private, security
 from .error import ClusterError, check_number
 
-_EVERY = 5000  # milliseconds between two looks at the portal's state
+EVERY = 5000  # milliseconds between two looks at the portal's state
 _MOVED = 30.0  # seconds for the data of workers that are no longer wanted
 _PATH = "/clusters"
 
@@ -120,7 +120,7 @@ class DaskCluster(Cluster):  # type: ignore[misc]
         self.scheduler_comm = rpc(
             self._scheduler.address, connection_args=self.security.get_connection_args("client")
         )
-        self.periodic_callbacks["portal"] = PeriodicCallback(self._look, _EVERY)
+        self.periodic_callbacks["portal"] = PeriodicCallback(self._look, EVERY)
         await super()._start()
 
     async def _listening(self, scheduler: Any) -> Any:
@@ -147,13 +147,13 @@ class DaskCluster(Cluster):  # type: ignore[misc]
         ]
         if leaving:
             with contextlib.suppress(asyncio.TimeoutError):
-                moved = self._scheduler.retire_workers(workers=leaving, remove=False)
+                moved = self.scheduler_comm.retire_workers(workers=leaving, remove=False)
                 await asyncio.wait_for(moved, _MOVED)
         try:
             await self._ask_for(workers)
         except BaseException:
             # They take no more tasks: others must replace them.
-            await self._scheduler.retire_workers(workers=leaving, close_workers=True)
+            await self.scheduler_comm.retire_workers(workers=leaving, close_workers=True)
             raise
 
     async def _ask_for(self, workers: int) -> None:
