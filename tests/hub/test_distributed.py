@@ -120,7 +120,7 @@ def test_a_function_of_a_cell_is_called_in_all_ranks(ada: Person) -> None:
             ran = kernel.run(TRAINED)
             assert "with %pip install cloudpickle, and restart the kernel." in ran.error
             assert kernel.run("%pip install -q cloudpickle", 300).status == "ok"
-            kernel.shut_down()
+            kernel.shut_down()  # its Python has not looked for a folder that was not there
             kernel = NotebookKernel.start(ada)
         ran = kernel.run(TRAINED, 180)
         assert ran.printed == "rank 0 of 4\n(20, 'cpu01')\n", ran
