@@ -167,6 +167,10 @@ READS: dict[str, dict[str, int]] = {
         "portal/work/benchmarks/collector.py": 4,
         "portal/work/benchmarks/endpoints.py": 1,
         "portal/work/cluster/endpoints.py": 1,
+        "portal/work/cluster/kept.py": 2,
+        # The end of a job, which Slurm has in Unix seconds, and when another scheduler came.
+        "kernels/portal_session/clusters/dask/kept.py": 1,
+        "kernels/portal_session/clusters/kept/starter.py": 1,
         "portal/work/replicas/endpoints.py": 1,
         "portal/work/replicas/reconciler.py": 1,
     },
