@@ -21,7 +21,6 @@ from .benchmarks.audit import BenchmarkAudit
 from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
 from .cluster.kind import DaskWorker
 from .cluster.scheduler import DaskScheduler
-from .cluster.settings import Clusters
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
 from .run.tables import RUN_TABLES
@@ -76,7 +75,6 @@ add_features(
     ),
     Feature(
         "cluster",
-        settings=(Clusters,),
         kinds=(DaskWorker, DaskScheduler),
         parts="portal.work.cluster.parts:ClusterParts",
         endpoints="portal.work.cluster.routes:ENDPOINTS",

@@ -30,7 +30,10 @@ FILES_OF_EXTRAS = {
         "kernels/portal_session/programs/proxy.py",
         "kernels/portal_session/runs/tracking/event_reader.py",
     ),
-    "dask": ("kernels/portal_session/clusters/dask/cluster.py",),
+    "dask": (
+        "kernels/portal_session/clusters/dask/cluster.py",
+        "kernels/portal_session/clusters/dask/kept.py",
+    ),
 }
 # Imported within functions, in an environment that has them; portal-session brings none of them.
 OF_THE_ENVIRONMENT = {

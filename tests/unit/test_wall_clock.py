@@ -153,6 +153,8 @@ READS: dict[str, dict[str, int]] = {
     "compared with the starts and ends that Slurm names": {
         "portal/work/run/endpoints/choices.py": 1,
         "kernels/portal_session/runs/live/kept_kernel.py": 2,
+        "kernels/portal_session/clusters/dask/kept.py": 1,
+        "kernels/portal_session/clusters/kept/starter.py": 1,
         "kernels/portal_session/runs/point.py": 2,
         "portal/estimates/judging.py": 1,
         "portal/work/kernel/endpoints.py": 1,
@@ -167,6 +169,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/work/benchmarks/collector.py": 4,
         "portal/work/benchmarks/endpoints.py": 1,
         "portal/work/cluster/endpoints.py": 1,
+        "portal/work/cluster/kept.py": 2,
         "portal/work/replicas/endpoints.py": 1,
         "portal/work/replicas/reconciler.py": 1,
     },

@@ -1,5 +1,5 @@
-"""Routes for JupyterLab's panel of clusters, at ``<base_url>portal/clusters``: the session's and the
-user's kept ones, their number of workers, their end."""
+"""Routes for JupyterLab's panel of clusters, at ``<base_url>portal/clusters``: the session's and
+the user's kept ones, their number of workers, their end."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ from portal.work.replicas.reconciler import servers_of
 
 from .endpoints import ClusterAction, WantedWorkers, check_time
 from .kind import DaskWorker
-from .parts import ClusterParts
 from .scheduler import LONGEST_KEPT, DaskScheduler, is_kept, scheduler_id
 
 _LEAST = {"cpus": 1, "gpus": 0, "nodes": 1}  # of a scheduler; its memory is the environment's
 _SHARED = ("environment", *INHERITED)  # by the scheduler and the workers
+_IDLE = 1800  # seconds: as sites do with idle GPUs, unused nodes are given back
 _NO_SUCH = "You have no such kept cluster. It may have ended: make a new one."
 
 
@@ -74,8 +74,8 @@ class SessionItem(Frozen):
 
 
 class KeptList(Frozen):
-    """Kept clusters, and those of the session that asks, oldest first. ``idle``: seconds without a client and a task after which one
-    has no workers; ``most``: replicas of a user in all sets."""
+    """Kept clusters, and those of the session that asks, oldest first. ``idle``: seconds without a
+    client and a task after which one has no workers; ``most``: replicas of a user in all sets."""
 
     items: tuple[KeptItem, ...]
     session: tuple[SessionItem, ...]
@@ -188,7 +188,7 @@ class KeptClusters(KeptAction):
         return KeptList(
             items=await self.items(record.user, *await self.schedulers(record.user)),
             session=await self.of_session(record),
-            idle=self.parts_for(ClusterParts).settings.kept_idle,
+            idle=_IDLE,
             most=self.replicas.limits.per_user,
         )
 

@@ -11,7 +11,6 @@ from portal.work.replicas.tables import ReplicaSetTable
 
 from .kind import DaskWorker
 from .scheduler import is_kept
-from .settings import Clusters
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -25,7 +24,6 @@ class ClusterParts:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self.settings = services.settings.get(Clusters)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "end of clusters": Periodic(
                 "The end of clusters whose session is over",

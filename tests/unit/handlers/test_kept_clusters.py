@@ -60,7 +60,8 @@ async def test_a_scheduler_and_workers_are_two_replica_sets(site: Site) -> None:
     answer = await ask(site, "PUT", body=wanted)
     assert answer.status_code == 200, answer.text
     item = answer.json()
-    assert (item["id"], item["workers"], item["running"], item["state"]) == (ID, 4, 1, None)  # as the site runs one
+    # The site of test_clusters.py runs one worker of it.
+    assert (item["id"], item["workers"], item["running"], item["state"]) == (ID, 4, 1, None)
     stored = await sets(site)
     assert stored.keys() == {ID, scheduler_id(ID)}
     shared = {"environment": "torch", "account": "physics"}

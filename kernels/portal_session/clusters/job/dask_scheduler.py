@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 LISTENS, IDLE = "listens", "idle"  # what it prints
+_WORKER = "dask_worker"  # beside this file, in whose folder Python looks first
 _EVERY = 5.0  # seconds between two looks at its clients
 
 
@@ -24,7 +25,7 @@ async def schedule(record: dict[str, Any], own: dict[str, Any]) -> None:
     """Schedule until the job is stopped."""
     from distributed import Scheduler
 
-    worker = importlib.import_module("dask_worker")  # beside this file
+    worker = importlib.import_module(_WORKER)
     scheduler = await worker.private(Scheduler, own["socket"])(
         host=own["listen"] or None,
         port=own["port"],
