@@ -169,6 +169,14 @@ def inside(framework: str, text: str) -> str:
     return SWITCH.replace('PYTHON"', f'{python_of(framework)}"') + text
 
 
+def python_except(site: RunSite, node: str, starts: str) -> str:
+    """Return a Python that only starts where the condition ``starts`` is true."""
+    python = site.home / f"python-{node}"
+    python.write_text(f'#!/bin/bash\n{starts} || exit 255\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
 def reports(site: RunSite, run: Begun) -> list[dict[str, Any]]:
     return [one for one in site.service.reports if one["job"].startswith(f"{run.job}_")]
 
@@ -322,59 +330,40 @@ def test_a_rank_that_is_killed_is_named(place: Place, site: RunSite) -> None:
     assert last["message"].startswith("Rank 1 on cpu01: its program has ended without a word")
 
 
-def test_a_bad_node_is_excluded(place: Place, site: RunSite) -> None:
-    # The nodes of the partition gpu; on the second one, the environment does not start.
-    python = site.home / "python3"
-    python.write_text(
-        f'#!/bin/bash\n[ "$SLURMD_NODENAME" != gpu02 ] || exit 255\nexec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    run = begin(place, site, ROUND, "excluded", partition="gpu", program=str(python))
-    last = ended(site, run, 120)
-    assert last["state"] == "succeeded"
-    waiting = next(one for one in reports(site, run) if one["state"] == "waiting")
-    assert waiting["message"] == (
-        "gpu02 is unfit: the environment does not start there (exit code 255). The point starts "
-        "again without it (1 of 2)."
-    )
-    assert last["attempt"] == 2
-    nodes = {
-        json.loads((site.work / f"rank-{rank}.json").read_text())["SLURMD_NODENAME"]
-        for rank in range(4)
+def test_bad_nodes_are_excluded(place: Place, site: RunSite) -> None:
+    """Two points at once, as Slurm waits before it starts a job again: the environment does not
+    start on the second node, or on that of rank 0, whom another rank speaks for."""
+    bad = {
+        "gpu02": python_except(site, "gpu02", '[ "$SLURMD_NODENAME" != gpu02 ]'),
+        "gpu01": python_except(
+            site, "gpu01", '[ "$SLURM_PROCID" != 0 ] || [ "$SLURMD_NODENAME" != gpu01 ]'
+        ),
     }
-    assert len(nodes) == 2 and "gpu02" not in nodes
-
-
-def test_the_bad_node_of_rank_0_is_excluded(place: Place, site: RunSite) -> None:
-    python = site.home / "python-first"
-    python.write_text(
-        f'#!/bin/bash\n[ "$SLURM_PROCID" != 0 ] || [ "$SLURMD_NODENAME" != gpu01 ] || exit 255\n'
-        f'exec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    run = begin(place, site, ROUND, "first", partition="gpu", program=str(python))
-    last = ended(site, run, 120)
-    assert last["state"] == "succeeded"
-    (waiting,) = (one for one in reports(site, run) if one["state"] == "waiting")
-    assert waiting["message"] == (
-        "gpu01 is unfit: the environment does not start there (exit code 255). The point starts "
-        "again without it (1 of 2)."
-    )
-    assert last["attempt"] == 2
-    nodes = {
-        json.loads((site.work / f"rank-{rank}.json").read_text())["SLURMD_NODENAME"]
-        for rank in range(4)
-    }
-    assert len(nodes) == 2 and "gpu01" not in nodes
+    runs = {
+        node: begin(
+            place, site, ROUND.replace("rank-{rank}", f"{node}-{{rank}}"), f"bad-{node}",
+            partition="gpu", program=program,
+        )
+        for node, program in bad.items()
+    }  # fmt: skip
+    for node, run in runs.items():
+        last = ended(site, run, 120)
+        assert (last["state"], last["attempt"]) == ("succeeded", 2)
+        (waiting,) = (one for one in reports(site, run) if one["state"] == "waiting")
+        assert waiting["message"] == (
+            f"{node} is unfit: the environment does not start there (exit code 255). The point "
+            "starts again without it (1 of 2)."
+        )
+        nodes = {
+            json.loads((site.work / f"{node}-{rank}.json").read_text())["SLURMD_NODENAME"]
+            for rank in range(4)
+        }
+        assert len(nodes) == 2 and node not in nodes
 
 
 def test_without_other_nodes_the_bad_one_is_only_named(place: Place, site: RunSite) -> None:
-    python = site.home / "python-cpu"
-    python.write_text(
-        f'#!/bin/bash\n[ "$SLURMD_NODENAME" != cpu02 ] || exit 255\nexec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    run = begin(place, site, ROUND, "no-other", program=str(python))
+    python = python_except(site, "cpu02", '[ "$SLURMD_NODENAME" != cpu02 ]')
+    run = begin(place, site, ROUND, "no-other", program=python)
     last = ended(site, run)
     assert last["state"] == "failed"
     assert last["message"] == (

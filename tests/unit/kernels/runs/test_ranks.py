@@ -280,8 +280,8 @@ def test_two_ranks_that_wait_for_each_other_are_named(team: Team) -> None:
 
 
 def test_python_that_goes_on_counts_signals(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
-    used, now = [0.0], [100.0]
-    monkeypatch.setattr(stall, "_use", lambda pid: (used[0], "R"))
+    used, now, state = [0.0], [100.0], ["R"]
+    monkeypatch.setattr(stall, "_use", lambda pid: (used[0], state[0]))
     monkeypatch.setattr(stall.time, "monotonic", lambda: now[0])
     activity, counts = Activity(team), team.path("trace.count")
     counts.write_text("")
@@ -298,8 +298,12 @@ def test_python_that_goes_on_counts_signals(team: Team, monkeypatch: pytest.Monk
         counts.write_text("1")
         assert [still() for _ in range(2)] == [0.0, 2.0]
         assert len(signals) == 2
+        counts.write_text("2")
+        state[0] = "S"  # it waits, as for one of its threads: no signal ends a call
+        assert [still() for _ in range(4)] == [0.0] * 4 and len(signals) == 2
         now[0] += 2.0  # without use of a CPU
         assert activity.about(os.getpid())["still"] == 0.0
+        state[0] = "R"
     finally:
         signal.signal(stall.GOES_ON, before)
     assert still() == 0.0, "by default, the signal would end the process"
