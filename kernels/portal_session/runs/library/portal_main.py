@@ -64,8 +64,8 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
                     frame, lines = sys._current_frames().get(main), []
                     while frame is not None:
                         code = frame.f_code
-                        about = (code.co_filename, frame.f_lineno or 0, code.co_name)
-                        lines.append('  File "%s", line %d in %s\n' % about)
+                        name, at = code.co_filename, frame.f_lineno or 0
+                        lines.append(f'  File "{name}", line {at} in {code.co_name}\n')
                         frame = frame.f_back
                     with contextlib.suppress(OSError):
                         os.write(file.fileno(), "".join(lines).encode(errors="replace"))
