@@ -180,9 +180,9 @@ def test_a_kept_cluster_outlives_its_kernel(session: KeptSession) -> None:
         assert path.stat().st_mode & 0o077 == 0
 
     cluster = dask(name[:6])
-    client = cluster.client()
-    client.wait_for_workers(2, timeout=patience(40))
-    squares = client.gather(client.get_dataset("squares"))
+    with cluster.client() as client:
+        client.wait_for_workers(2, timeout=patience(40))
+        squares = client.gather(client.get_dataset("squares"))
     assert squares == [n * n for n in range(10)]
     cluster.scale(1)
     until("one worker is left", lambda: len(session.portal.pids()) == 2)  # and the scheduler
@@ -196,8 +196,8 @@ def test_a_kept_cluster_outlives_its_kernel(session: KeptSession) -> None:
     again.shutdown()
     until("nothing is left", lambda: session.portal.reconcile() or not session.portal.pids())
     assert clusters() == [] and not records.path_of(name).exists()
-    with pytest.raises(ClusterError, match="There is no kept cluster 'abc': it was stopped"):
-        dask("abc")
+    with pytest.raises(ClusterError, match="There is no kept cluster 'abcd': it was stopped"):
+        dask("abcd")
 
 
 def test_workers_without_a_client_are_stopped(session: KeptSession) -> None:
@@ -215,16 +215,16 @@ def test_workers_without_a_client_are_stopped(session: KeptSession) -> None:
     assert session.portal.wanted[name] == 1
     until("no worker is wanted", lambda: session.portal.wanted[name] == 0)
     assert session.portal.scheduler(name).poll() is None, "the scheduler stays"
-    with dask(name) as cluster:
+    with dask(name) as cluster, cluster.client() as client:
         cluster.scale(1)
-        assert cluster.client().submit(pow, 2, 3).result(timeout=patience(60)) == 8
+        assert client.submit(pow, 2, 3).result(timeout=patience(60)) == 8
     dask(name).shutdown()
 
 
 def test_what_a_lost_scheduler_had_is_said(
     session: KeptSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_cluster, "EVERY", 300)
+    monkeypatch.setattr(kept_cluster, "_EVERY", 300)
     session.portal.scheduler_seconds = 300
     cluster = dask(1, keep=True)
     cluster.wait_for_workers(1, timeout=patience(60))
@@ -242,7 +242,8 @@ def test_what_a_lost_scheduler_had_is_said(
     assert f"The scheduler of cluster {name} was started again at" in said
     assert "results of before are lost. Submit them again." in said
     until("its workers follow", lambda: session.keep_running() or again.scheduler_info["workers"])
-    assert again.client().submit(pow, 3, 2).result(timeout=patience(60)) == 9
+    with again.client() as client:
+        assert client.submit(pow, 3, 2).result(timeout=patience(60)) == 9
     again.close()
     dask(name).shutdown()
     assert "was started again" not in capsys.readouterr().err, "once"
@@ -283,7 +284,8 @@ def test_the_pages_are_for_who_has_the_keys(session: KeptSession) -> None:
             assert b"ok" not in connection.recv(1000)
     with pytest.raises((OSError, RuntimeError)):
         distributed.Client(cluster.scheduler_address, security=security(*make_keys()), timeout="3s")
-    assert cluster.client().scheduler_info()["id"]
+    with cluster.client() as client:
+        assert client.scheduler_info()["id"]
 
     children = {
         int(pid)

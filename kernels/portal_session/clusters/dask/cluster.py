@@ -25,7 +25,7 @@ from ...job_kernels.broker_client import Broker, BrokerError
 from ..job.dask_worker import private, security
 from .error import ClusterError, check_number
 
-EVERY = 5000  # milliseconds between two looks at the portal's state
+_EVERY = 5000  # milliseconds between two looks at the portal's state
 _MOVED = 30.0  # seconds for the data of workers that are no longer wanted
 _PATH = "/clusters"
 
@@ -120,7 +120,7 @@ class DaskCluster(Cluster):  # type: ignore[misc]
         self.scheduler_comm = rpc(
             self._scheduler.address, connection_args=self.security.get_connection_args("client")
         )
-        self.periodic_callbacks["portal"] = PeriodicCallback(self._look, EVERY)
+        self.periodic_callbacks["portal"] = PeriodicCallback(self._look, _EVERY)
         await super()._start()
 
     async def _listening(self, scheduler: Any) -> Any:

@@ -14,10 +14,11 @@ from distributed.deploy import Cluster
 from tornado.ioloop import PeriodicCallback
 
 from ..job.dask_worker import security
-from .cluster import EVERY, DaskCluster, silence
+from .cluster import DaskCluster, silence
 from .error import ClusterError
 from .kept_list import PATH, ask, id_of
 
+_EVERY = 5000  # milliseconds between two looks at the portal's state
 _PAUSE = 1.0  # seconds between two looks at a scheduler that starts
 _QUEUED = 5.0  # seconds after which a job that is still pending waits in the queue
 _REFUSED = 20.0  # seconds for which a launch is refused: shorter, the Hub may be busy
@@ -65,7 +66,7 @@ class KeptCluster(DaskCluster):
         self.scheduler_comm = rpc(
             self._about["scheduler"], connection_args=self.security.get_connection_args("client")
         )
-        self.periodic_callbacks["portal"] = PeriodicCallback(self._look, EVERY)
+        self.periodic_callbacks["portal"] = PeriodicCallback(self._look, _EVERY)
         await Cluster._start(self)
 
     async def _ask_for(self, workers: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from .error import ClusterError, check_number
 
+_SHORTEST = 4  # characters of a name's beginning: "8" is a slip for 8
 _MISSING = (
     "This Python has no package 'distributed', the scheduler of Dask. Install it for this "
     "environment with %pip install distributed, and restart the kernel."
@@ -20,7 +21,8 @@ def dask(workers: int | str = 0, keep: bool | str = False, **resources: Any) -> 
     ``resources`` of each worker: cpus=2, memory="4G", time="1:00:00", gpus=1, gpu_type="a100" and
     the other options of a launch. Raises ClusterError with a sentence.
     """
-    if isinstance(workers, str):
+    name = workers if isinstance(workers, str) and len(workers) >= _SHORTEST else ""
+    if name:
         if keep or resources:
             raise ClusterError("A cluster that is there already takes no other options.", 400)
     else:
@@ -29,10 +31,10 @@ def dask(workers: int | str = 0, keep: bool | str = False, **resources: Any) -> 
         import distributed  # noqa: F401
     except ImportError:
         raise ClusterError(_MISSING, 400) from None
-    if isinstance(workers, str) or keep:
+    if name or keep:
         from .kept import connect, make
 
-        return connect(workers) if isinstance(workers, str) else make(workers, keep, resources)
+        return connect(name) if name else make(int(workers), keep, resources)
     from .cluster import DaskCluster
 
-    return DaskCluster(workers, resources)
+    return DaskCluster(int(workers), resources)
