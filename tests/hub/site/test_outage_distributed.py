@@ -132,3 +132,26 @@ def test_workers_and_ranks_outlive_outages(demo: Any, ada: Person) -> None:
     kernel.leave()
     kernel.shut_down()
     terminal(ada, "rm -f ~/outage*")
+
+
+def test_pages_while_the_database_is_away(demo: Any, person: Callable[[str], Person]) -> None:
+    lists = ("benchmarks", "runs", "replica-sets")
+    pages = ("benchmarks", "runs", "sessions")
+    someone, caller = person("ada"), Caller(demo.url, "ada")
+    file = demo.home.demo / "hub/portal.sqlite"
+    away = file.with_name("portal.sqlite.away")
+    file.rename(away)
+    try:
+        for path in lists:
+            wait_until(f"{path} is refused", lambda p=path: caller.get(p).status_code == 503)
+            error = caller.get(path).json()["error"]
+            assert error["code"] == "database_unavailable"
+            assert error["message"].startswith("The portal's database cannot be opened")
+        for path in pages:
+            answer = someone.http.get(f"/services/portal/{path}")
+            assert answer.status_code in (200, 503), (path, answer.status_code)
+            assert "Traceback" not in answer.text and "Internal Server Error" not in answer.text
+    finally:
+        away.rename(file)
+    for path in lists:
+        wait_until(f"{path} is back", lambda p=path: caller.get(p).status_code == 200)
