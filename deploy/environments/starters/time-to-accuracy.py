@@ -111,9 +111,13 @@ def main():
             spread = {"": statistics.median, ", best seed": min, ", worst seed": max}
             results += [
                 result(
-                    f"{what} to accuracy{seed}", choose(values), unit, int(gpu),
-                    repeats=values, **about,
-                )  # fmt: skip
+                    f"{what} to accuracy{seed}",
+                    choose(values),
+                    unit,
+                    int(gpu),
+                    repeats=values,
+                    **about,
+                )
                 for seed, choose in spread.items()
             ]
     publish("time-to-accuracy", __file__, results)

@@ -31,7 +31,9 @@ from .tables import BenchmarkResultTable, BenchmarkRun, BenchmarkRunTable
 _EVERY = 10.0  # seconds
 _LOOKS = 12  # at a run that has ended, until accounting has its jobs
 _MOST_FALLS = 20  # sentences of a mail
-_REPETITIONS = uuid.UUID("7c1f0f6e-6a0c-4a5e-9d8e-3f2b1c0a9e41")  # namespace of their ids (RFC 9562)
+_REPETITIONS = uuid.UUID(
+    "7c1f0f6e-6a0c-4a5e-9d8e-3f2b1c0a9e41"
+)  # namespace of their ids (RFC 9562)
 
 
 class Repetitions(Protocol):
@@ -189,8 +191,8 @@ class BenchmarkCollector:
         return results
 
     async def _renew(self, added: BenchmarkRun, newest: EnvironmentVersion) -> None:
-        """Repeat a run with a new version of its environment. The repetition's id follows from both:
-        if the service is killed meanwhile, nothing is started twice, and nothing is forgotten."""
+        """Repeat a run with a new version of its environment. Its id follows from both: if the
+        service is killed meanwhile, nothing is started twice, and nothing is forgotten."""
         runs, version = self._store.table(BenchmarkRunTable), newest.number
         id_ = str(uuid.uuid5(_REPETITIONS, f"{added.user}/{added.run}/{version}"))
         try:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Double, Index, and_, delete, func, or_, select, update
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    Double,
+    Index,
+    and_,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from portal.models import Frozen
 from portal.store.engine.columns import (
@@ -41,7 +53,9 @@ benchmark_results = numbered(
     *filled(NAME, "user", "run", "benchmark", "environment", "gpu_type", "nodes", "name", "unit",
             "conditions", "peak"),
     *filled(COUNT, "version", "gpus"),
-    *filled(Double, "value", "operations", "spread", "threshold"),
+    *filled(Double, "value", "operations"),
+    *filled(Double, "spread", server_default=text("0")),
+    *filled(Double, "threshold", server_default=text("0.1")),
     *optional(Double, "before"),
     *filled(Boolean(), "simulated"),
     *filled(TIME, "at"),

@@ -202,6 +202,42 @@ async def test_without_accounting_slurmctld_knows_for_a_while(
     assert "Slurm no longer knows the run's jobs" in (await site.taken(second)).problem
 
 
+async def test_an_outage_of_slurm_loses_no_results(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOKS", 3)
+    run, known = a_run("r1"), a_run("r2")
+    await site.add(run)
+    await site.end(run)
+    site.slurm.away = True
+    for _ in range(5):
+        assert (await site.taken(run)).taken_at is None
+    site.slurm.present = site.slurm.ended
+    await site.add(known)
+    await site.end(known)
+    assert (await site.taken(known)).problem == "", "slurmctld answers, although slurmdbd does not"
+    assert (await site.taken(run)).problem == ""
+
+
+async def test_a_run_that_cannot_be_read_holds_up_no_other(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged, run = a_run("r1"), a_run("r2")
+    for each in (damaged, run):
+        await site.add(each)
+        await site.end(each)
+    results = BenchmarkCollector._results
+
+    async def broken(self: Any, of: Run, jobs: Any) -> Any:
+        if of.id == damaged.id:
+            raise ValueError("a damaged row")
+        return await results(self, of, jobs)
+
+    monkeypatch.setattr(BenchmarkCollector, "_results", broken)
+    assert (await site.taken(run)).problem == ""
+    assert "could not be read" in (await site.taken(damaged)).problem
+
+
 async def test_a_deleted_run_has_no_results(site: Site) -> None:
     run = a_run()
     await site.add(run)

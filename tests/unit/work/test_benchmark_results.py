@@ -153,9 +153,7 @@ def test_noise_is_rarely_a_fall_and_a_fall_is_seen() -> None:
         return a_result(value=statistics.median(repeats), spread=spread, unit="IO/s")
 
     def falls_of(noise: float, runs: int, part: float) -> float:
-        found = [
-            run(noise, part).compared([run(noise) for _ in range(runs)]) for _ in range(500)
-        ]
+        found = [run(noise, part).compared([run(noise) for _ in range(runs)]) for _ in range(500)]
         return sum(result.fall > 0 for result in found) / len(found)
 
     for runs in (2, 5):

@@ -240,7 +240,9 @@ class LeadExecution:
         name = log_name(self._first)
         try:
             text = read_regular(self._folder / name, 100 * 1024 * 1024, own=True)[-_LONGEST:]
-            with (self._folder / FILE).open("ab") as log:
+            # A member of a group that shares the folder may have put a link there.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(self._folder / FILE, flags), "ab") as log:
                 head = f"\n--- Rank {self._first} failed first. The end of its log, {name}: ---\n"
                 log.write(head.encode() + text)
         except OSError:

@@ -9,5 +9,8 @@ down_revision = "0027"
 
 def upgrade() -> None:
     for name, default in (("spread", "0"), ("threshold", "0.1")):
-        column = sa.Column(name, sa.Double(), nullable=False, server_default=default)
+        given = sa.text(default)
+        column: sa.Column[float] = sa.Column(
+            name, sa.Double(), nullable=False, server_default=given
+        )
         op.add_column("benchmark_results", column)

@@ -16,7 +16,8 @@ import pytest
 from portal_session.runs.execution.outcome import Outcome
 from portal_session.runs.ranks import follower, preflight, stall
 from portal_session.runs.ranks.layout import Layout
-from portal_session.runs.ranks.member import LOOKS, pauses, variables
+from portal_session.runs.ranks.lead import LeadExecution
+from portal_session.runs.ranks.member import LOOKS, log_name, pauses, variables
 from portal_session.runs.ranks.network import Meeting, free_port, interface_to, trial
 from portal_session.runs.ranks.preflight import Exclusions, refusal, unfit_nodes
 from portal_session.runs.ranks.stall import Activity, Watch
@@ -380,3 +381,22 @@ def test_one_rank_elsewhere_speaks_for_rank_0(
     deputy = follower.Follower(task, team, {}, None, None, report)  # type: ignore[arg-type]
     assert asyncio.run(deputy.run()) == (86 if acts else 0)
     assert reported == ["waiting"] * acts
+
+
+def test_the_log_of_the_rank_that_failed_first_follows_no_link(tmp_path: Path) -> None:
+    """Members of a group may put a link in the place of a log in a folder that they share."""
+    team: Any = SimpleNamespace(layout=SimpleNamespace(size=2))
+    none: Any = None
+    lead = LeadExecution(team, tmp_path, none, none, {}, none, none)
+    lead._first = 1
+    victim, log = tmp_path / "bashrc", tmp_path / "output.log"
+    (tmp_path / log_name(1)).write_text("no data\n")
+    victim.write_text("mine")
+    log.symlink_to(victim)
+    lead._log_first()
+    assert victim.read_text() == "mine"
+    log.unlink()
+    log.write_text("rank 0\n")
+    lead._log_first()
+    assert log.read_text().startswith("rank 0\n\n--- Rank 1 failed first.")
+    assert log.read_text().endswith("no data\n")
