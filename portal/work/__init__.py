@@ -19,7 +19,7 @@ from portal.work.tensorboard.kind import TensorBoard
 
 from .benchmarks.audit import BenchmarkAudit
 from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
-from .cluster.kind import DaskWorker
+from .cluster.kind import KINDS as CLUSTER_KINDS
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
 from .run.tables import RUN_TABLES
@@ -74,7 +74,7 @@ add_features(
     ),
     Feature(
         "cluster",
-        kinds=(DaskWorker,),
+        kinds=CLUSTER_KINDS,
         parts="portal.work.cluster.parts:ClusterParts",
         endpoints="portal.work.cluster.endpoints:ENDPOINTS",
     ),

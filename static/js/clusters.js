@@ -6,17 +6,17 @@ import { byId, el, fill, hidden, setText } from "./dom.js";
 import { pill } from "./status.js";
 import { count } from "./words.js";
 
-const WORK = "dask-worker";
+const ENGINES = { "dask-worker": "Dask", "ray-worker": "Ray" };
 let shown = ""; // what the list shows; it stays if nothing has changed, with the focus in it
 
 // Whether a session is a worker of a cluster.
-export const isWorker = (session) => Boolean(session.options.dask);
+export const isWorker = (session) => Boolean(session.options.dask ?? session.options.ray);
 
 // Shows the clusters beside the user's live `sessions`. `onDone` is called after one was stopped.
 export async function showClusters(sessions, onDone) {
   if (!byId("clusters")) return;
   const { items } = await call("replica-sets");
-  const clusters = items.filter((item) => item.work === WORK && (item.replicas || item.running.length));
+  const clusters = items.filter((item) => ENGINES[item.work] && (item.replicas || item.running.length));
   const opens = sessions.map((session) => [session.job_id, session.links.open]);
   const text = JSON.stringify([clusters, opens]);
   byId("clusters").hidden = !clusters.length;
@@ -32,11 +32,12 @@ export function hideClusters() {
 }
 
 function entry(cluster, sessions, onDone) {
-  const { id, replicas, running, problem, options } = cluster;
+  const { id, work, replicas, running, problem, options } = cluster;
   const own = sessions.find((session) => session.job_id && session.job_id === options.dask?.session);
   const ready = running.filter((worker) => worker.state === "running" && worker.number < replicas).length;
   const state = !replicas ? "stopping" : ready < replicas ? "waiting" : "running";
-  const name = `Dask cluster ${id.slice(0, 6)}`;
+  const name = `${ENGINES[work]} cluster ${id.slice(0, 6)}`;
+  // Ray's has none: `own` is found by a Dask cluster's session only.
   const dashboard = own?.links.open ? `${own.links.open}portal/clusters/${encodeURIComponent(id)}/status` : "";
   return el(
     "li.entry",

@@ -7,7 +7,7 @@ from ..programs.proxy import SessionProxy
 from ..programs.target import Target
 from .clusters import Clusters
 
-_GONE = "This cluster has been closed, or its notebook's kernel has ended."
+_GONE = "This cluster has been closed, or its notebook's kernel has ended. (Ray's has no pages.)"
 
 
 class ClusterProxy(SessionProxy):

@@ -9,7 +9,7 @@ from portal.periodic import Periodic
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.tables import ReplicaSetTable
 
-from .kind import DaskWorker
+from .kind import session_of
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -41,7 +41,7 @@ class ClusterParts:
         clusters = [
             found
             for found in await table.every()
-            if found.work == DaskWorker.name and found.replicas
+            if session_of(found) is not None and found.replicas
         ]
         if not clusters:
             return
@@ -49,7 +49,6 @@ class ClusterParts:
             (record.user, record.job_id) for record in await self._services.store.sessions.living()
         }
         for cluster in clusters:
-            session = cluster.options.get(DaskWorker.option, {}).get("session", "")
-            if (cluster.user, session) not in living:
+            if (cluster.user, session_of(cluster)) not in living:
                 await table.save(cluster.model_copy(update={"replicas": 0}), 0)
                 self._services.parts_for(ReplicaParts).reconciler.changed.set()

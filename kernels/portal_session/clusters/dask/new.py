@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .error import ClusterError, check_number
+from ..error import ClusterError, check_number
 
 _MISSING = (
     "This Python has no package 'distributed', the scheduler of Dask. Install it for this "
