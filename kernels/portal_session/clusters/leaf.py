@@ -32,8 +32,8 @@ def own_address(peer: str) -> str:
 
 
 def leaf(certificate: str, private_key: str, address: str) -> tuple[str, str]:
-    """Return the certificate of a node at ``address``, and its private key, both PEM. ``certificate``
-    and ``private_key``: the cluster's. Raises ValueError for keys that are damaged."""
+    """Return the certificate of a node at ``address``, and its private key, both PEM.
+    ``certificate``, ``private_key``: the cluster's. Raises ValueError for damaged ones."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,6 +1,7 @@
 """``api/v1/session/clusters``: the workers of a session's clusters, for the session that asks.
 
-A user's clusters are replica sets of the work "dask-worker" or "ray-worker", too (``api/v1/replica-sets``).
+A user's clusters are replica sets, too, of the work "dask-worker" or "ray-worker"
+(``api/v1/replica-sets``).
 """
 
 from __future__ import annotations

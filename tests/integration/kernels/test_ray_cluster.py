@@ -141,7 +141,9 @@ def test_a_stranger_with_the_address_is_refused(session: Session, tmp_path: Path
         }
         with ThreadPoolExecutor() as at_once:
             answers = at_once.map(lambda environ: tries(cluster.address, environ), tried.values())
-        let_in = {what for what, answer in zip(tried, answers) if answer == "1 nodes\n"}
+        let_in = {
+            what for what, answer in zip(tried, answers, strict=True) if answer == "1 nodes\n"
+        }
         assert let_in == {"the keys and the token"}
         with pytest.raises((ssl.SSLError, ConnectionError)):  # no certificate of its own
             handshake(cluster.address, folder)
@@ -285,10 +287,10 @@ def test_what_cannot_be_is_refused_in_words(
     asked = broker_asks({"python": sys.executable, "cwd": "/", "engine": "spark"})
     assert asked == "'engine' must be dask or ray."
     monkeypatch.setattr(ray, "__version__", "2.40.1")
-    with pytest.raises(ClusterError, match="%pip install 'ray>=2.60'"):
+    with pytest.raises(ClusterError, match=r"%pip install 'ray>=2\.60'"):
         ray_cluster(1)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ClusterError, match="%pip install 'ray>=2.60'"):
+    with pytest.raises(ClusterError, match=r"%pip install 'ray>=2\.60'"):
         ray_cluster(1)
 
 

@@ -1,4 +1,4 @@
-"""A session's server with its broker, for clusters of a notebook: the portal and Slurm are played."""
+"""A session's server with its broker, for clusters: the portal and Slurm are played."""
 
 from __future__ import annotations
 

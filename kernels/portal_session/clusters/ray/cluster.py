@@ -40,6 +40,8 @@ class RayCluster:
     _open: ClassVar[RayCluster | None] = None  # Ray can be connected to one cluster in a process
 
     def __init__(self, workers: int, resources: dict[str, Any]) -> None:
+        if RayCluster._open is not None and RayCluster._open._closed.is_set():
+            RayCluster._open.close()  # wait for it
         if RayCluster._open is not None:
             raise ClusterError(
                 "This kernel has a Ray cluster, and Ray can use one at a time. Close that first, "
@@ -76,7 +78,7 @@ class RayCluster:
         if self._closed.is_set():
             raise ClusterError("This cluster is closed. Make a new one.", 409)
         if not ray.is_initialized():
-            options = {"log_to_driver": False, "logging_level": "warning", **options}
+            options = {"logging_level": "warning", **options}
             ray.init(self.address, _temp_dir=temporary(self._about["folder"]), **options)
         return ray
 
@@ -91,9 +93,11 @@ class RayCluster:
     def close(self) -> None:
         """End all workers, and the head."""
         with self._closing:
-            if self._closed.is_set():
-                return
-            self._closed.set()
+            if RayCluster._open is self:
+                self._close()
+
+    def _close(self) -> None:
+        self._closed.set()
         atexit.unregister(self.close)
         if ray.is_initialized():
             ray.shutdown()
