@@ -19,7 +19,7 @@ from portal.work.tensorboard.kind import TensorBoard
 
 from .benchmarks.audit import BenchmarkAudit
 from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
-from .cluster.kind import DaskWorker
+from .cluster.kind import KINDS as CLUSTER_KINDS
 from .cluster.scheduler import DaskScheduler
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
@@ -75,7 +75,7 @@ add_features(
     ),
     Feature(
         "cluster",
-        kinds=(DaskWorker, DaskScheduler),
+        kinds=(*CLUSTER_KINDS, DaskScheduler),
         parts="portal.work.cluster.parts:ClusterParts",
         endpoints="portal.work.cluster.routes:ENDPOINTS",
     ),

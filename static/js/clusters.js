@@ -6,7 +6,7 @@ import { byId, el, fill, hidden, setText } from "./dom.js";
 import { pill } from "./status.js";
 import { clock, count } from "./words.js";
 
-const WORK = "dask-worker";
+const ENGINES = { "dask-worker": "Dask", "ray-worker": "Ray" };
 const SCHEDULER = "dask-scheduler"; // of a kept cluster
 const UNUSED = ". It has no workers now: those of a kept cluster without a client and tasks are stopped after a while.";
 const KEPT = "Kept: it goes on without a session. Connect to it from a notebook with ";
@@ -14,7 +14,7 @@ const LABS = [undefined, "", "jupyterlab"]; // kinds of the sessions that show d
 let shown = ""; // what the list shows; it stays if nothing has changed, with the focus in it
 
 // Whether a session is a worker of a cluster, or the scheduler of a kept one.
-export const isWorker = (session) => Boolean(session.options.dask || session.options.dask_scheduler);
+export const isWorker = ({ options }) => Boolean(options.dask || options.ray || options.dask_scheduler);
 
 // Shows the clusters beside the user's live `sessions`, those without a page too. `onDone` is called after one was stopped.
 export async function showClusters(sessions, onDone) {
@@ -42,25 +42,25 @@ function clustersOf(items) {
   const none = { replicas: 0, running: [], problem: "" };
   const kept = schedulers.map((scheduler) => {
     const id = scheduler.id.replace(/-0$/, "");
-    const workers = alive.find((item) => item.work === WORK && item.id === id) || none;
+    const workers = alive.find((item) => item.work in ENGINES && item.id === id) || none;
     const problem = scheduler.problem || workers.problem;
     return { ...workers, id, problem, options: scheduler.options, set: scheduler.id, scheduler };
   });
   const ids = new Set(kept.map(({ id }) => id));
-  const others = alive.filter((item) => item.work === WORK && !ids.has(item.id));
+  const others = alive.filter((item) => item.work in ENGINES && !ids.has(item.id));
   return [...others.map((item) => ({ ...item, set: item.id })), ...kept];
 }
 
 function entry(cluster, sessions, onDone) {
-  const { id, replicas, running, problem, options, scheduler } = cluster;
+  const { id, work, replicas, running, problem, options, scheduler } = cluster;
   const own = sessions.find((session) =>
-    scheduler ? isLab(session) : session.job_id && session.job_id === options.dask?.session,
+    scheduler ? isLab(session) : session.job_id && session.job_id === options.dask?.session, // Ray has no dashboard
   );
   const ready = running.filter((worker) => worker.state === "running" && worker.number < replicas).length;
   const runs = !scheduler || scheduler.running.some((job) => job.state === "running");
   const stops = scheduler ? !scheduler.replicas : !replicas;
   const state = stops ? "stopping" : ready < replicas || !runs ? "waiting" : "running";
-  const name = `Dask cluster ${id.slice(0, 6)}`;
+  const name = `${ENGINES[work] ?? "Dask"} cluster ${id.slice(0, 6)}`;
   const dashboard = own?.links.open && runs ? `${own.links.open}portal/clusters/${encodeURIComponent(id)}/status` : "";
   return el(
     "li.entry",

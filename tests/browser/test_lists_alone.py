@@ -147,15 +147,19 @@ def test_clusters_are_listed_and_stopped(page: Any) -> None:
         "running": running,
     }
     other = {**cluster, "id": "0123456789", "work": "workers"}
+    of_ray = {"environment": "lab", "ray": {"session": "40"}}
+    ray = {**cluster, "id": "7a2b3c4d", "work": "ray-worker", "options": of_ray}
     answers = {
         "sessions": Sessions(),
-        "replica-sets": lambda request: {"items": [other, cluster], "most": 10},
+        "replica-sets": lambda request: {"items": [other, cluster, ray], "most": 10},
         "replica-sets/5e2f3c1a": lambda request: {"message": request.method},
     }
     open_alone(page, "sessions.html", answers=answers, parts=["sessions_clusters.html"])
-    shown = page.locator("#clusters .entry")
-    expect(shown).to_have_count(1)
-    expect(shown).to_contain_text("Dask cluster 5e2f3c")
+    expect(page.locator("#clusters .entry")).to_have_count(2)
+    without = page.locator("#clusters .entry", has_text="Ray cluster 7a2b3c")
+    expect(without).to_contain_text("1 of 3 workers")
+    expect(without.get_by_role("link", name="Open dashboard")).to_have_count(0)
+    shown = page.locator("#clusters .entry", has_text="Dask cluster 5e2f3c")
     expect(shown).to_contain_text("1 of 3 workers")
     expect(shown.locator(".why")).to_have_text(HOSTILE)
     dashboard = shown.get_by_role("link", name="Open dashboard")

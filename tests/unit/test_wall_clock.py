@@ -147,6 +147,7 @@ READS: dict[str, dict[str, int]] = {
     "the history's and the meter's, which sees steps itself": {"portal/dashboard/dashboard.py": 2},
     "a certificate's validity": {
         "kernels/portal_session/job_kernels/wire/keys.py": 1,
+        "kernels/portal_session/clusters/leaf.py": 1,
         "portal/demo/daemons/certificates.py": 2,
     },
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
@@ -162,6 +163,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/slurm/jobs/end.py": 1,
     },
     "handed on as the time of day; what compares it says so where it does": {
+        "kernels/portal_session/clusters/job/ray_node.py": 1,
         "portal/work/course/parts.py": 1,
         "portal/work/benchmarks/parts.py": 1,
     },

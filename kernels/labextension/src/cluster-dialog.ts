@@ -120,7 +120,7 @@ function codeOf(engine: string, workers: string, asked: Options): string {
     `from portal_cluster import ${engine}`,
     '',
     call,
-    ...(engine === 'dask' ? ['client = cluster.client()'] : []),
+    engine === 'ray' ? 'ray = cluster.connect()' : 'client = cluster.client()',
     'cluster'
   ].join('\n');
 }

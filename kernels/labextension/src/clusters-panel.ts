@@ -57,7 +57,7 @@ export class ClustersPanel {
 
   private _item(cluster: Cluster, { engines, idle }: Clusters): HTMLElement {
     const { id, kept, workers, running, problem, engine } = cluster;
-    const title = engines.find(({ name }) => name === engine)?.title ?? engine;
+    const { title, dashboard } = engines.find(one => one.name === engine) ?? { title: engine };
     const name = `${title} cluster ${id.slice(0, 6)}`;
     const item = element('li');
     item.dataset.cluster = id;
@@ -72,7 +72,10 @@ export class ClustersPanel {
       item.append(element('p', `Connect: ${engine}("${id.slice(0, 6)}"). ${after}`));
     }
     const row = element('div', '', 'portal-Buttons');
-    row.append(...this._scale(cluster, name), this._dashboard(cluster, name));
+    row.append(...this._scale(cluster, name));
+    if (dashboard) {
+      row.append(this._dashboard(cluster, name));
+    }
     row.append(button('Stop…', () => void this._stop(cluster, name), `Stop ${name}`));
     item.append(row);
     return item;

@@ -39,6 +39,7 @@ export interface Engine {
   name: string;
   title: string;
   keeps: boolean;
+  dashboard: boolean;
 }
 
 /** `most`: workers of a user in all clusters; `idle`: seconds after which unused ones have none. */

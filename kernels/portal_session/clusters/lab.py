@@ -17,8 +17,12 @@ from ..service import ServiceError
 from .clusters import Clusters
 from .kept.kept import KeptClusters
 
-# By the name of its function in portal_cluster: its title, and if its clusters can be kept.
-ENGINES = {"dask": {"title": "Dask", "keeps": True}}
+# By the name of its function in portal_cluster: its title, whether its clusters can be kept, and
+# whether they have a dashboard.
+ENGINES = {
+    "dask": {"title": "Dask", "keeps": True, "dashboard": True},
+    "ray": {"title": "Ray", "keeps": False, "dashboard": False},
+}
 
 
 class _Handler(LocalHandler):

@@ -10,7 +10,7 @@ from ..programs.target import Target
 from .clusters import Clusters
 from .kept.kept import KeptClusters
 
-_GONE = "This cluster has been closed, or its notebook's kernel has ended."
+_GONE = "This cluster has been closed, or its notebook's kernel has ended. (Ray's has no pages.)"
 
 
 class ClusterProxy(SessionProxy):

@@ -217,6 +217,8 @@ class OneKeptCluster(KeptAction):
         user, body = record.user, self.body
         wanted: dict[str, Any] = body.model_dump(exclude_unset=True)
         workers, keep = wanted.pop("workers"), wanted.pop("keep", "")
+        if wanted.pop("engine", "dask") != "dask":
+            raise InvalidRequest("'engine' must be 'dask': clusters of Ray are not kept.", "engine")
         what = f"{workers} workers of {record.environment}."
         async with self.audited(AuditAction.SET_REPLICAS, f"kept cluster {id}", user, what):
             await self.asker_of(id)

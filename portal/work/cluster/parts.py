@@ -9,7 +9,7 @@ from portal.periodic import Periodic
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.tables import ReplicaSetTable
 
-from .kind import DaskWorker
+from .kind import session_of
 from .scheduler import is_kept
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ClusterParts:
         clusters = [
             found
             for found in sets
-            if found.work == DaskWorker.name and found.replicas and not is_kept(found, sets)
+            if session_of(found) is not None and found.replicas and not is_kept(found, sets)
         ]
         if not clusters:
             return
@@ -53,7 +53,6 @@ class ClusterParts:
             (record.user, record.job_id) for record in await self._services.store.sessions.living()
         }
         for cluster in clusters:
-            session = cluster.options.get(DaskWorker.option, {}).get("session", "")
-            if (cluster.user, session) not in living:
+            if (cluster.user, session_of(cluster)) not in living:
                 await table.save(cluster.model_copy(update={"replicas": 0}), 0)
                 self._services.parts_for(ReplicaParts).reconciler.changed.set()

@@ -18,20 +18,20 @@ from typing import Any
 
 import distributed
 import pytest
+from cluster_session import Portal, Session, listening, until
 from conftest import ROOT
 from machine import patience
 from portal_session.clusters import record as records
 from portal_session.clusters.dask import kept as kept_cluster
-from portal_session.clusters.dask.error import ClusterError
 from portal_session.clusters.dask.kept_list import clusters
 from portal_session.clusters.dask.new import dask
+from portal_session.clusters.error import ClusterError
 from portal_session.clusters.job.dask_worker import security
 from portal_session.clusters.kept import state as states
 from portal_session.clusters.kept.starter import PATH
 from portal_session.job_kernels import broker
 from portal_session.job_kernels.wire.keys import make_keys
 from portal_session.service import ServiceError
-from test_dask_cluster import Portal, Session, listening, until
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler

@@ -13,9 +13,9 @@ from distributed.core import rpc
 from distributed.deploy import Cluster
 from tornado.ioloop import PeriodicCallback
 
+from ..error import ClusterError
 from ..job.dask_worker import security
 from .cluster import DaskCluster, silence
-from .error import ClusterError
 from .kept_list import PATH, ask, id_of
 
 _EVERY = 5000  # milliseconds between two looks at the portal's state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...job_kernels.broker_client import Broker, BrokerError
-from .error import ClusterError
+from ..error import ClusterError
 
 PATH = "/kept-clusters"
 

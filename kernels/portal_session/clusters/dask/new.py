@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .error import ClusterError, check_number
+from ..error import ClusterError, check_number
 
 _SHORTEST = 4  # characters of a name's beginning: "8" is a slip for 8
 _MISSING = (

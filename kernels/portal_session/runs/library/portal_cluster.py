@@ -1,4 +1,5 @@
-"""Clusters of workers for a notebook: ``from portal_cluster import dask; cluster = dask(8)``.
+"""Clusters of workers for a notebook: ``from portal_cluster import dask; cluster = dask(8)``, or
+``ray`` for ``dask``.
 
 Each worker is a job in the notebook's environment, which the portal starts again when it ends. This
 module is found as `portal_metrics` is, and loads the session's package from its files: this Python
@@ -23,6 +24,16 @@ def dask(workers=0, keep=False, **resources):  # type: ignore[no-untyped-def]
     sentence for what the portal refuses.
     """
     return _module("clusters.dask.new").dask(workers, keep, **resources)
+
+
+def ray(workers=0, **resources):  # type: ignore[no-untyped-def]
+    """Return a Ray cluster with ``workers`` jobs: ray(4, cpus=2, memory="4G", time="1:00:00").
+
+    Its ``connect()`` returns the module ``ray``, connected to it; ``scale(n)`` and ``close()`` are
+    as Dask's. It ends with this kernel. Raises an error with a sentence for what the portal
+    refuses.
+    """
+    return _module("clusters.ray.new").ray(workers, **resources)
 
 
 def clusters():  # type: ignore[no-untyped-def]

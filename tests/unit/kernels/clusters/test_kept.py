@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from portal_session.clusters import record as records
 from portal_session.clusters.dask import kept_list
-from portal_session.clusters.dask.error import ClusterError
+from portal_session.clusters.error import ClusterError
 from portal_session.clusters.job.dask_scheduler import is_used
 from portal_session.clusters.kept import state as states
 from portal_session.clusters.kept.kept import KeptClusters
