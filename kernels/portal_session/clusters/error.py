@@ -23,7 +23,9 @@ def check_number(workers: Any) -> None:
         )
 
 
-def ask(broker: Broker, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+def ask(
+    broker: Broker, method: str, path: str, body: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Send a request about a cluster and return the answer. Raises ClusterError."""
     try:
         return broker.ask(method, path, body)

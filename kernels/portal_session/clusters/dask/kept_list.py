@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...job_kernels.broker_client import Broker, BrokerError
+from ...job_kernels.broker_client import Broker
+from .. import error
 from ..error import ClusterError
 
 PATH = "/kept-clusters"
@@ -46,7 +47,4 @@ def id_of(name: str) -> str:
 
 def ask(method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """Ask the session's server. Raises ClusterError."""
-    try:
-        return Broker().ask(method, path, body)
-    except BrokerError as error:
-        raise ClusterError(str(error), error.status, error.field) from None
+    return error.ask(Broker(), method, path, body)
