@@ -225,6 +225,7 @@ def main(text: str) -> None:
         os.environ.pop(name, None)
     os.environ.update(
         variables(own["folder"]),
+        GRPC_VERBOSITY="NONE",  # strangers who are refused would write into the notebook
         RAY_gcs_rpc_server_reconnect_timeout_s="20",
     )
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
