@@ -130,13 +130,22 @@ class RayNode:
     def is_alive(self) -> bool:
         return not self._ray.dead_processes()
 
+    def head_answers(self) -> bool:
+        """Return False if the head is gone: Ray itself would try for long."""
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), 5).close()
+        except OSError:
+            return False
+        return True
+
     def drain(self) -> None:
         """Have its tasks end or go to other nodes."""
         from ray._raylet import GcsClient
 
-        host, _, port = self.address.rpartition(":")
+        if not self.head_answers():
+            return
         try:
-            socket.create_connection((host, int(port)), 5).close()  # Ray would try for long
             until = time.time_ns() // 1000000 + _MOVED * 1000
             GcsClient(address=self.address).drain_node(self.id, _PREEMPTION, "its job ends", until)
         except Exception as error:  # the head may be gone
@@ -148,10 +157,8 @@ class RayNode:
 
     def end(self) -> None:
         """End Ray's processes, and those that they have left: they are now this program's."""
-        worker = (
-            not self._ray.head
-        )  # its end is told to the head, which is nobody's news after this
-        self._ray.kill_all_processes(check_alive=False, allow_graceful=worker, wait=True)
+        tell = not self._ray.head and self.head_answers()  # an end that is told is no error
+        self._ray.kill_all_processes(check_alive=False, allow_graceful=tell, wait=True)
         with contextlib.suppress(ChildProcessError):
             while True:
                 for pid in children():
@@ -218,6 +225,7 @@ def main(text: str) -> None:
         os.environ.pop(name, None)
     os.environ.update(
         variables(own["folder"]),
+        GRPC_VERBOSITY="NONE",  # strangers who are refused would write into the notebook
         RAY_gcs_rpc_server_reconnect_timeout_s="20",
     )
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)

@@ -115,6 +115,8 @@ class RayCluster:
 
     def workers(self) -> list[str]:
         """Return the names of the workers that have connected: their numbers and their jobs'."""
+        if self._head is None or self._head.poll() is not None:
+            return []  # Ray would ask for long
         try:
             nodes = GcsClient(address=self.address).get_all_node_info(timeout=_ASKED)
         except Exception:  # it is closed now, or does not answer
