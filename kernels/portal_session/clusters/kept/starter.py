@@ -32,7 +32,7 @@ from .relay import serve_port
 
 PATH = "session/kept-clusters"  # of the service
 _PROGRAM = Path(__file__).parents[1] / "job" / "dask_scheduler.py"
-_TRIES, _PAUSE = 30, 2.0  # while the portal does not know the job's node, or is away
+_TRIES, _PAUSE = 16, 1.0  # while the portal does not know the job's node, or is away
 _LAST = 60.0  # seconds before the end of the job in which a cluster without workers ends
 
 
