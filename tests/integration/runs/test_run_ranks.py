@@ -540,7 +540,7 @@ def test_a_rank_that_never_starts_is_named(place: Place, site: RunSite) -> None:
     """Its environment hangs on one node, as on a file system that does not answer."""
     python = site.home / "python-hangs"
     python.write_text(
-        f'#!/bin/bash\nexport PYTHONPATH="$PYTHONPATH"\n[ "$SLURM_PROCID" != 3 ] || exec sleep 600\n'
+        '#!/bin/bash\n[ "$SLURM_PROCID" != 3 ] || exec sleep 600\n'
         f'exec {sys.executable} -c "\n'
         "import runpy; from portal_session.runs.ranks import lead; lead._START = 5.0\n"
         "runpy.run_module('portal_session.runs.point', run_name='__main__')\"\n"

@@ -1,5 +1,5 @@
-"""Guard of MPI in the ranks of a run: a library of MPI that does not find srun starts each rank as a
-world of its own, without an error, and all of them would compute the same.
+"""Guard of MPI in the ranks of a run: a library of MPI that does not find srun starts each rank as
+a world of its own, without an error, and all of them would compute the same.
 
 `portal_main` installs it. This module imports the standard library only.
 """
