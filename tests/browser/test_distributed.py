@@ -1,15 +1,18 @@
 """Ranks on two nodes of the demo, as a data scientist follows them: a run from the page New run,
-whose rank 3 fails, and one of a cell."""
+whose rank 3 fails, one with a bad node, and one of a cell."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_client import Person, with_session
+from api_client import Caller
+from hub_client import Person, wait_until, with_session
 from jobs import nothing_left
 from looks import check
 from notebook_kernel import NotebookKernel
@@ -49,6 +52,11 @@ while not os.path.exists("go"):
     time.sleep(0.2)
 load_data()
 time.sleep(600)
+"""
+NAME = "half-broken"
+PYTHON = """#!/bin/bash
+[ -z "$PORTAL_TEAM" ] || [ "$SLURMD_NODENAME" != gpu02 ] || exit 9
+exec {good}/bin/python3 "$@"
 """
 TRAINED = """
 import os
@@ -113,6 +121,52 @@ def test_a_run_of_ranks_from_the_page(demo: Any, ada: Person, page: Any) -> None
     expect(log).to_contain_text("in load_data")
     expect(log).to_contain_text("ValueError: no data for rank 3")
     check(page, "run-of-ranks-failed")
+
+
+@pytest.fixture
+def half_broken(demo: Any) -> Iterator[str]:
+    """Name of an environment that does not start the ranks on gpu02."""
+    with Caller(demo.url, "grace") as grace:
+        good = Path(grace.get("environments/python-venv").json()["path"])
+        place = demo.home.demo / NAME
+        (place / "bin").mkdir(mode=0o755, parents=True)
+        for program in (good / "bin").iterdir():
+            (place / "bin" / program.name).symlink_to(program)
+        for name in ("python", "python3"):
+            (place / "bin" / name).unlink(missing_ok=True)
+            (place / "bin" / name).write_text(PYTHON.format(good=good))
+            (place / "bin" / name).chmod(0o755)
+        file = demo.environments / f"{NAME}.yaml"
+        file.write_text(f"name: {NAME}\ntitle: Half broken\nkind: venv\npath: {place}\n")
+        try:
+            wait_until(
+                "the environment is offered",
+                lambda: f'"name":"{NAME}"' in grace.get("environments").text,
+            )
+            yield NAME
+        finally:
+            file.unlink()
+            shutil.rmtree(place)
+
+
+def test_a_bad_node_is_named_and_excluded(
+    demo: Any, ada: Person, half_broken: str, page: Any
+) -> None:
+    text = "import os\nprint('on', os.environ['SLURMD_NODENAME'], flush=True)\n"
+    model = {"type": "file", "format": "text", "content": text}
+    assert ada.session("PUT", "api/contents/ranks/excluded.py", json=model).is_success
+    asked = f"--environment {half_broken} --partition gpu --gpus 1 --nodes 2 --cpus 1 --memory 512M"
+    said = terminal(ada, f"portal-run ranks/excluded.py {asked}")
+    assert "Run 'excluded': 1 point" in said, said
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs")
+    page.locator("#list").get_by_role("link", name="excluded", exact=True).click()
+    unfit = "gpu02 is unfit: the environment does not start there (exit code 9). The point starts"
+    expect(page.locator("#list")).to_contain_text(
+        f"{unfit} again without it (1 of 2).", timeout=LONG
+    )
+    expect(page.locator("#run")).to_contain_text("1 succeeded", timeout=LONG)
+    assert "gpu02" not in terminal(ada, "cat ranks/runs/excluded/0000-2/*.log")
 
 
 def trained(ada: Person) -> str:
