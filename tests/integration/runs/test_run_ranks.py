@@ -547,12 +547,15 @@ def test_a_rank_that_never_starts_is_named(place: Place, site: RunSite) -> None:
     )
     python.chmod(0o755)
     run = begin(place, site, ROUND, "never", program=str(python))
-    last = ended(site, run)
-    assert last["state"] == "failed"
-    assert last["message"] == (
-        "Rank 3 did not start within 5 s. Check that the home and the environment's image can be "
-        "read on all nodes."
-    )
+    try:
+        last = ended(site, run)
+        assert last["state"] == "failed"
+        assert last["message"] == (
+            "Rank 3 did not start within 5 s. Check that the home and the environment's image can "
+            "be read on all nodes."
+        )
+    finally:  # srun waits for it
+        place.slurm.run("scancel", run.job)
 
 
 def test_ranks_in_a_container_find_each_other(place: Place, site: RunSite) -> None:
