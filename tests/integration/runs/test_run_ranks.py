@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -128,6 +129,53 @@ from mpi4py import MPI
 world = MPI.COMM_WORLD
 total = world.allreduce(world.rank)
 print(world.rank, world.size, total, flush=True)
+"""
+WORKERS = """
+import json, os, socket
+config = json.loads(os.environ["TF_CONFIG"])
+workers, index = config["cluster"]["worker"], config["task"]["index"]
+assert config["task"]["type"] == "worker" and str(index) == os.environ["RANK"]
+def place(worker):
+    host, port = worker.rsplit(":", 1)
+    return host, int(port)
+met = []
+with socket.create_server(place(workers[index])) as server:
+    for other, worker in enumerate(workers):
+        if other == index:
+            continue
+        while True:
+            try:
+                with socket.create_connection(place(worker), timeout=30) as own:
+                    own.sendall(bytes([index]))
+                break
+            except ConnectionRefusedError:
+                pass  # it does not listen yet
+    while len(met) < len(workers) - 1:
+        met.append(server.accept()[0].recv(1)[0])
+print("worker", index, "of", f"{len(workers)}:", sorted(met))
+"""
+# Each rank has data of its own; the weights are the same in all.
+TENSORFLOW = """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    weights = tf.Variable(tf.random.normal((8, 1)))
+tf.random.set_seed(int(os.environ["RANK"]))
+x, y = tf.random.normal((64, 8)), tf.random.normal((64, 1))
+def of_replica(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weights - y) ** 2)
+    gradient = tape.gradient(loss, weights)
+    weights.assign_sub(tf.distribute.get_replica_context().all_reduce("mean", 0.01 * gradient))
+@tf.function
+def step():
+    strategy.run(of_replica, (x, y))
+for _ in range(5):
+    step()
+print("replicas", strategy.num_replicas_in_sync)
+print("weights", [round(float(w), 6) for w in weights.numpy().ravel()])
 """
 DYING = """
 import os, signal, time
@@ -395,6 +443,95 @@ def test_mpi_finds_its_ranks(place: Place, site: RunSite) -> None:
     folder = run.log().parent
     logs = [run.log(), *(folder / f"rank-{rank}.log" for rank in (1, 2, 3))]
     assert [log.read_text() for log in logs] == [f"{rank} 4 6\n" for rank in range(4)]
+
+
+def test_an_mpi_that_finds_no_ranks_is_refused(place: Place, site: RunSite) -> None:
+    """Open MPI 5 knows PMIx alone: without it, it would start four worlds of one rank."""
+    plugins = place.slurm.run("srun", "--mpi=list")
+    run = begin(place, site, inside("openmpi", MPI), "openmpi")
+    last = ended(site, run, 90)
+    if last["state"] == "succeeded":  # this Slurm's PMIx works
+        assert "pmix" in plugins and run.log().read_text() == "0 4 6\n"
+        return
+    message = last["message"]
+    assert last["state"] == "failed" and re.match(r"Rank \d on cpu0[12]: ImportError: ", message)
+    said = (
+        "MPI (Open MPI v5.0.11) does not find the other 3 ranks: srun has started them with PMI-2, "
+        "as the nodes lack PMIx. Install MPICH (pip install mpich) instead"
+    )
+    assert said in message and "mpi4py.rc.initialize = False" in message
+
+
+def test_mpi_that_the_script_does_not_start_is_not_refused(place: Place, site: RunSite) -> None:
+    text = "import mpi4py\nmpi4py.rc.initialize = False\nfrom mpi4py import MPI\nprint('on')\n"
+    run = begin(place, site, inside("openmpi", text), "unused")
+    assert ended(site, run, 90)["state"] == "succeeded"
+    assert run.log().read_text() == "on\n"
+
+
+def test_an_environment_without_mpi_is_refused(place: Place, site: RunSite) -> None:
+    text = f"import os\nos.environ['MPI4PY_LIBMPI'] = '/nowhere/libmpi.so'\n{MPI}"
+    run = begin(place, site, inside("mpi", text), "no-mpi")
+    last = ended(site, run, 90)
+    assert last["state"] == "failed", run.log().read_text()
+    assert "mpi4py finds no library of MPI that works" in last["message"]
+    assert "pip install mpich" in last["message"]
+
+
+def test_each_rank_has_an_address_for_tensorflow(place: Place, site: RunSite) -> None:
+    """TF_CONFIG: each rank listens at its own address, and connects to all others'."""
+    run = begin(place, site, WORKERS, "workers")
+    last = ended(site, run)
+    assert last["state"] == "succeeded", (last, run.log().read_text())
+    assert run.log().read_text() == "worker 0 of 4: [1, 2, 3]\n"
+    third = run.log().parent / "rank-3.log"
+    assert third.read_text() == "worker 3 of 4: [0, 1, 2]\n"
+
+
+def test_tensorflow_trains_on_two_nodes(place: Place, site: RunSite) -> None:
+    text = inside("tensorflow", TENSORFLOW)
+    run = begin(place, site, text, "mirrored", memory="3G", ranks=1)
+    last = ended(site, run, 200)
+    said = run.log().read_text()
+    assert last["state"] == "succeeded", (last, said)
+    assert "replicas 2" in said
+    other = (run.log().parent / "rank-1.log").read_text()
+    weights = [re.search(r"weights (.*)", log)[1] for log in (said, other)]  # type: ignore[index]
+    assert weights[0] == weights[1]
+
+
+def test_a_port_that_is_taken_meanwhile_is_named(place: Place, site: RunSite) -> None:
+    text = ROUND.replace(
+        "    with socket.create",
+        "    taken = socket.create_server(address)\n    with socket.create",
+        1,
+    )
+    run = begin(place, site, text, "taken")
+    last = ended(site, run)
+    assert last["state"] == "failed"
+    assert last["message"].startswith("Rank 0 on cpu01: OSError: [Errno 98] Address already in use")
+
+
+def test_a_rank_that_never_starts_is_named(place: Place, site: RunSite) -> None:
+    """Its environment hangs on one node, as on a file system that does not answer."""
+    python = site.home / "python-hangs"
+    python.write_text(
+        '#!/bin/bash\n[ "$SLURM_PROCID" != 3 ] || exec sleep 600\n'
+        f'exec {sys.executable} -c "\n'
+        "import runpy; from portal_session.runs.ranks import lead; lead._START = 5.0\n"
+        "runpy.run_module('portal_session.runs.point', run_name='__main__')\"\n"
+    )
+    python.chmod(0o755)
+    run = begin(place, site, ROUND, "never", program=str(python))
+    try:
+        last = ended(site, run)
+        assert last["state"] == "failed"
+        assert last["message"] == (
+            "Rank 3 did not start within 5 s. Check that the home and the environment's image can "
+            "be read on all nodes."
+        )
+    finally:  # srun waits for it
+        place.slurm.run("scancel", run.job)
 
 
 def test_ranks_in_a_container_find_each_other(place: Place, site: RunSite) -> None:

@@ -22,9 +22,12 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
     if folder:  # a container need not see the folder of this module
         sys.path.insert(0, folder)
         import portal_frozen
+        import portal_mpi
 
         sys.path.remove(folder)
         portal_frozen.install()
+        if names["__name__"] == "__main__":
+            portal_mpi.install()
     path = os.environ["PORTAL_SOURCE"]
     with open(os.environ["PORTAL_FROZEN_SOURCE"], "rb") as file:  # noqa: PTH123
         content = file.read()

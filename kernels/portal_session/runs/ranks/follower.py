@@ -88,7 +88,8 @@ class Follower:
             point.frozen.place, code, point.cwd, repeats=self._task.origin is not None
         )
         await in_thread(place)
-        more = {**dict(go["more"]), **variables(os.environ, self._team, go["address"], go["port"])}
+        at = (go["address"], go["port"], go["workers"])
+        more = {**dict(go["more"]), **variables(os.environ, self._team, *at)}
         folder, log = Path(go["folder"]), log_name(self._team.layout.rank)
         point = point._replace(values=dict(go["values"]))
         self._script = pulse.script = self._make(point, code, folder, more, log)

@@ -54,6 +54,7 @@ class LeadExecution:
         self._script: ScriptExecution | None = None
         self._stopped, self._patience = "", ENDS
         self._nodes: dict[int, str] = {}
+        self._workers: list[str] = []
         self._first: int | None = None  # the rank that failed first
         self._hangs = ""
 
@@ -123,9 +124,12 @@ class LeadExecution:
                 f"{missing_words(missing)} did not start within {_START:.0f} s. Check that the "
                 "home and the environment's image can be read on all nodes."
             )
-        self._port = await in_thread(free_port, address)
+        on_node = layout.on_node
+        self._port = await in_thread(free_port, address, on_node, on_node + 1)
         self._address = address
-        go = {**self._told, "address": address, "port": self._port}
+        self._workers = [str(here[rank].get("worker") or "") for rank in range(layout.size)]
+        to_all = {"address": address, "port": self._port, "workers": self._workers}
+        go = {**self._told, **to_all}
         await in_thread(self._team.write_for_all, GO, go)
         return None
 
@@ -147,7 +151,8 @@ class LeadExecution:
         return here, over
 
     async def _executed(self, pulse: Pulse) -> Outcome:
-        own = self._make(variables(os.environ, self._team, self._address, self._port))
+        at = (self._address, self._port, self._workers)
+        own = self._make(variables(os.environ, self._team, *at))
         self._script = pulse.script = own
         if self._stopped:
             own.stop(self._stopped, self._patience)

@@ -160,6 +160,23 @@ def test_the_port_is_free_and_given_to_no_other() -> None:
         pass
 
 
+def test_ranks_of_a_node_never_choose_the_same_port() -> None:
+    chosen = [{free_port("127.0.0.1", share, 3) % 3 for _ in range(20)} for share in range(3)]
+    assert all(len(ports) == 1 for ports in chosen)
+    assert len(set.union(*chosen)) == 3
+
+
+@pytest.mark.parametrize(
+    "workers", [(), ("gpu01:1",), ("gpu01:1", "gpu01:2", "", "gpu02:2"), ("g" * 50_000,) * 4]
+)
+def test_tensorflow_is_told_of_all_ranks_or_of_none(tmp_path: Path, workers: Any) -> None:
+    team = Team(layout(tmp_path, 3))
+    assert "TF_CONFIG" not in variables({}, team, "127.0.0.1", 1, workers)
+    all_four = ["gpu01:1", "gpu01:2", "gpu02:1", "gpu02:2"]
+    told = json.loads(variables({}, team, "127.0.0.1", 1, all_four)["TF_CONFIG"])
+    assert told == {"cluster": {"worker": all_four}, "task": {"type": "worker", "index": 3}}
+
+
 def test_the_interface_is_that_of_the_address() -> None:
     assert interface_to("127.0.0.1") == "lo"
 
