@@ -168,7 +168,7 @@ class Packer:
             progress.words = f"{files} in {target} ({size}). {more}"
             progress.state = "packed"
         except PackingError as error:
-            progress.words = str(error)
+            progress.words = _printable(str(error))
             progress.state = "cancelled" if self._cancelled else "failed"
         except OSError as error:
             progress.words = f"{target} cannot be written: {error.strerror}."
@@ -298,6 +298,12 @@ def _reason(said: str) -> str:
     ]
     words = told[0] if told else next((line for line in reversed(lines) if line), "no message")
     return f"mksquashfs failed: {words[:300].rstrip('.')}."
+
+
+def _printable(text: str) -> str:
+    """Return a text without control characters: files may have been named by another user, and
+    portal-pack prints their names to a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _size(size: float) -> str:

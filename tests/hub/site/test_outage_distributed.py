@@ -24,6 +24,7 @@ from portal_cluster import dask
 cluster = dask(2, cpus=1, memory="400M", time="0:20:00", partition="gpu", gpus=0)
 client = cluster.client()
 client.wait_for_workers(2, timeout=120)
+print(cluster._about["socket"])
 """
 WORK = """
 ran, over = Path.home() / "outage-tasks", Path.home() / "outage-over"
@@ -89,6 +90,11 @@ def test_workers_and_ranks_outlive_outages(demo: Any, ada: Person) -> None:
     )
     made = kernel.run(MADE, 150)
     assert (made.status, made.error) == ("ok", ""), made
+    # Another account on the node reaches neither the dashboard's socket nor its folder.
+    socket = made.printed.strip()
+    for place in (socket, socket.rpartition("/")[0]):
+        tried = demo.run(["ls", place], user="barbara", check=False)
+        assert tried.returncode and "Permission denied" in tried.stderr, tried
     cell = kernel.send(WORK)
     kernel.until_printed(cell, "at work", 30)
     wait_until("the ranks began", lambda: len(terminal(ada, "cat ~/outage-ranks").split()) == 4)

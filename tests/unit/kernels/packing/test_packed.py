@@ -293,3 +293,14 @@ def test_no_image_where_strangers_may_exchange_it(packing: Packer, home: Path) -
     assert packed(packing, str(shared / "data")).image == str(home / "data.sqsh")
     with pytest.raises(PackingError, match="Every user may exchange files in"):
         packing.start(str(shared / "data"), str(shared / "own.sqsh"), "own")
+
+
+def test_a_name_of_a_file_does_nothing_to_a_terminal(
+    packing: Packer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise PackingError("/data/\x1b]0;owned\x07\n\u202ex cannot be read: Permission denied.")
+
+    monkeypatch.setattr(packing, "_run", refused)
+    words = packed(packing, "~/data").words
+    assert words == "/data/?]0;owned???x cannot be read: Permission denied."
