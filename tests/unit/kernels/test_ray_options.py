@@ -7,13 +7,14 @@ import json
 import socket
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from portal_session.clusters import leaf
-from portal_session.clusters.job.ray_node import free_ports, parameters, temporary, variables
+from portal_session.clusters.job.ray_node import bare, free_ports, parameters, temporary, variables
 from portal_session.clusters.record import ClusterRecord
 from portal_session.clusters.starter import ray_options
 from portal_session.job_kernels.wire.keys import make_keys
@@ -87,3 +88,14 @@ def test_sockets_of_ray_have_short_paths(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert not made.path.is_relative_to(long)
     finally:
         made.remove()
+
+
+def test_no_agent_with_open_pages_is_started() -> None:
+    services = pytest.importorskip("ray._private.services")
+    source = Path(services.__file__).read_text()
+    assert "--dashboard_agent_command=" in source and '"--minimal"' in source
+    started: list[list[str]] = []
+    played = SimpleNamespace(start_ray_process=lambda command: started.append(command))
+    bare(played)
+    played.start_ray_process(["raylet", "--dashboard_agent_command=python agent.py", "--head"])
+    assert started == [["raylet", "--dashboard_agent_command=python agent.py --minimal", "--head"]]
