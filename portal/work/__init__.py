@@ -19,7 +19,8 @@ from portal.work.tensorboard.kind import TensorBoard
 
 from .benchmarks.audit import BenchmarkAudit
 from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
-from .cluster.kind import DaskWorker
+from .cluster.kind import KINDS as CLUSTER_KINDS
+from .cluster.scheduler import DaskScheduler
 from .endpoint.kind import ServingReplica
 from .endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from .replicas.settings import Replicas
@@ -76,9 +77,9 @@ add_features(
     ),
     Feature(
         "cluster",
-        kinds=(DaskWorker,),
+        kinds=(*CLUSTER_KINDS, DaskScheduler),
         parts="portal.work.cluster.parts:ClusterParts",
-        endpoints="portal.work.cluster.endpoints:ENDPOINTS",
+        endpoints="portal.work.cluster.routes:ENDPOINTS",
     ),
     Feature(
         "endpoint",

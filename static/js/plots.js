@@ -70,7 +70,7 @@ export class Plot {
           dash: series.dash,
           fill: series.fill ? color(series.fill) : undefined,
           spanGaps: Boolean(series.sparse),
-          points: { show: this.stacked ? false : undefined },
+          points: { show: this.stacked ? false : (_, index) => this.#lonely(index) },
           // Of a stack, its own part.
           value: (_, __, ___, index) => this.#value(at, index),
         })),
@@ -91,6 +91,11 @@ export class Plot {
     };
     this.plot = new this.library(options, this.data, this.place);
     describe(this.place, this.#words());
+  }
+
+  // A single value, which makes no line, is a point.
+  #lonely(index) {
+    return this.values[index].filter((value) => value !== null).length === 1;
   }
 
   // The value at the pointer, else the last one.

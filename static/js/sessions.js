@@ -136,7 +136,7 @@ async function refresh() {
   showApart(apart.items);
   if (whose.user || whose.all) return hideClusters();
   own([...page.items, ...apart.items]);
-  await showClusters(page.items, () => poller.in(1000));
+  await showClusters([...page.items, ...apart.items], () => poller.in(1000));
 }
 
 // Kernels, runs and workers of clusters that wait or run, in one line that opens; the page of runs has their points.

@@ -17,7 +17,9 @@ from . import (
     builds,
     class_lab,
     class_start,
+    container,
     course_board,
+    dask_long,
     dask_workers,
     estimates,
     gpu_cells,
@@ -41,6 +43,7 @@ from . import (
     sessions,
     soak,
     startup,
+    train,
 )
 from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
@@ -58,6 +61,8 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "class-lab": class_lab.measure,
     "gpu-cells": gpu_cells.measure,
     "dask": dask_workers.measure,
+    "train": train.measure,
+    "dask-long": dask_long.measure,
     "visits": launch_visits.measure,
     "startup": startup.measure,
     "pending": pending.measure,
@@ -75,6 +80,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "board": course_board.measure,
     "runs": runs.measure,
     "home": home.measure,
+    "container": container.measure,
 }
 ORDER = (
     "visits",
@@ -93,6 +99,8 @@ ORDER = (
     "class-lab",
     "gpu-cells",
     "dask",
+    "train",
+    "dask-long",
     "patches",
     "soak",
     "estimates",
@@ -113,6 +121,8 @@ _OWN_HUB = (
         "class-lab",
         "gpu-cells",
         "dask",
+        "train",
+        "dask-long",
     ),
 )
 COMPLETE = "docs/reference/benchmarks.md"
@@ -144,6 +154,8 @@ _ROWS = {
     "class-lab": class_lab.WHAT,
     "gpu-cells": (gpu_cells.WHAT,),
     "dask": (dask_workers.WHAT,),
+    "train": (train.WHAT,),
+    "dask-long": (dask_long.WHAT,),
     "patches": (patches.WHAT,),
     "soak": ("soak of",),
     "board": (course_board.WHAT,),
@@ -154,6 +166,7 @@ _ROWS = {
     "sessions": (sessions.WHAT,),
     "runs": (runs.WHAT,),
     "home": (home.WHAT,),
+    "container": (container.WHAT,),
 }
 
 

@@ -196,7 +196,13 @@ def test_jobs_say_what_runs_and_lead_to_their_gpus_and_back(page: Any) -> None:
     expect(page.get_by_label("Search")).to_have_value("1234567")
 
 
-USE = {"job_id": "1234567", "seconds": 60, "sources": "dcgm,simulated", "gpu_memory": [1024, 2048]}
+USE = {
+    "job_id": "1234567",
+    "seconds": 60,
+    "sources": "dcgm,simulated",
+    "gpu_memory": [1024, 2048],
+    "gpus": {},
+}
 
 
 def test_the_details_of_a_job_show_its_use(page: Any) -> None:

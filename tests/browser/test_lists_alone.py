@@ -147,15 +147,19 @@ def test_clusters_are_listed_and_stopped(page: Any) -> None:
         "running": running,
     }
     other = {**cluster, "id": "0123456789", "work": "workers"}
+    of_ray = {"environment": "lab", "ray": {"session": "40"}}
+    ray = {**cluster, "id": "7a2b3c4d", "work": "ray-worker", "options": of_ray}
     answers = {
         "sessions": Sessions(),
-        "replica-sets": lambda request: {"items": [other, cluster], "most": 10},
+        "replica-sets": lambda request: {"items": [other, cluster, ray], "most": 10},
         "replica-sets/5e2f3c1a": lambda request: {"message": request.method},
     }
     open_alone(page, "sessions.html", answers=answers, parts=["sessions_clusters.html"])
-    shown = page.locator("#clusters .entry")
-    expect(shown).to_have_count(1)
-    expect(shown).to_contain_text("Dask cluster 5e2f3c")
+    expect(page.locator("#clusters .entry")).to_have_count(2)
+    without = page.locator("#clusters .entry", has_text="Ray cluster 7a2b3c")
+    expect(without).to_contain_text("1 of 3 workers")
+    expect(without.get_by_role("link", name="Open dashboard")).to_have_count(0)
+    shown = page.locator("#clusters .entry", has_text="Dask cluster 5e2f3c")
     expect(shown).to_contain_text("1 of 3 workers")
     expect(shown.locator(".why")).to_have_text(HOSTILE)
     dashboard = shown.get_by_role("link", name="Open dashboard")
@@ -165,6 +169,45 @@ def test_clusters_are_listed_and_stopped(page: Any) -> None:
     shown.get_by_role("button", name="Stop").press("Enter")
     with page.expect_request("**/replica-sets/5e2f3c1a") as asked:
         page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    assert asked.value.method == "DELETE"
+
+
+def test_a_kept_cluster_is_stopped_with_its_scheduler(page: Any) -> None:
+    job = {"server": "dasks-5e2f-0", "submitted_at": NOW, "started_at": NOW, "number": 0}
+    scheduler = {
+        "id": "5e2f3c1a-0",
+        "work": "dask-scheduler",
+        "replicas": 1,
+        "options": {"environment": "lab"},
+        "created_at": NOW,
+        "problem": "",
+        "running": [{**job, "job_id": "40", "state": "running"}],
+    }
+    workers = {**scheduler, "id": "5e2f3c1a", "work": "dask-worker", "replicas": 2, "running": []}
+    sets = [scheduler, {**workers, "options": {"environment": "lab", "dask": {"session": ""}}}]
+    answers = {
+        "sessions": Sessions(),
+        "replica-sets": lambda request: {"items": sets, "most": 10},
+        "replica-sets/5e2f3c1a-0": lambda request: {"message": request.method},
+    }
+    open_alone(page, "sessions.html", answers=answers, parts=["sessions_clusters.html"])
+    shown = page.locator("#clusters .entry")
+    expect(shown).to_have_count(1)
+    expect(shown).to_contain_text("0 of 2 workers")
+    expect(shown).to_contain_text('Connect to it from a notebook with dask("5e2f3c").')
+    expect(shown).to_contain_text("another follows: tasks and results that are on the cluster then")
+    dashboard = shown.get_by_role("link", name="Open dashboard")
+    expect(dashboard).to_have_attribute("href", re.compile("/portal/clusters/5e2f3c1a/status$"))
+    check(page, "sessions-kept-alone")
+
+    del sets[1]  # no client has it
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(shown).to_contain_text("It has no workers now: those of a kept cluster without a client")
+    shown.get_by_role("button", name="Stop").press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Its scheduler, and what is in memory there, are gone.")
+    with page.expect_request("**/replica-sets/5e2f3c1a-0") as asked:
+        dialog.get_by_role("button", name="Stop").click()
     assert asked.value.method == "DELETE"
 
 

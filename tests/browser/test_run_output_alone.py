@@ -98,7 +98,8 @@ def test_the_log_that_was_kept_is_rank_0_s(page: Any) -> None:
 
 def test_the_gpus_of_all_ranks_are_on_one_plot(page: Any) -> None:
     gpus = {"gpu02:0": [20, 30], "gpu01:10": [70, None], "gpu01:2": [90, 80]}
-    part = {"job_id": "7_0", "began_at": NOW, "seconds": 60, "last_at": NOW + 120.0, "sources": "dcgm"}
+    part = {"job_id": "7_0", "began_at": NOW, "seconds": 60, "last_at": NOW + 120.0}
+    part |= {"sources": "dcgm"}
     part |= {"gpu": [60, 55], "gpu_memory": [None, None], "memory": [None, None], "gpus": gpus}
     open_alone(page, "runs_compare.html", answers={"runs/x/points/0/use": {"parts": [part]}})
     page.evaluate(SHOW, ["Use over time", {"number": 0, "state": "running", "started_at": NOW}])
@@ -106,7 +107,7 @@ def test_the_gpus_of_all_ranks_are_on_one_plot(page: Any) -> None:
     plot = page.locator("#comparison canvas")
     expect(plot).to_have_attribute(
         "aria-label",
-        "GPU utilisation, each GPU. gpu01:2: last 80%, maximum 90%; gpu01:10: last 70%, maximum "
-        "70%; gpu02:0: last 30%, maximum 30%.",
+        "GPU utilisation, each GPU. gpu01:2: last 80 %, maximum 90 %; gpu01:10: last 70 %, maximum "
+        "70 %; gpu02:0: last 30 %, maximum 30 %.",
     )
     check(page, "run-use-ranks")

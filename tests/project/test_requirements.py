@@ -30,7 +30,11 @@ FILES_OF_EXTRAS = {
         "kernels/portal_session/programs/proxy.py",
         "kernels/portal_session/runs/tracking/event_reader.py",
     ),
-    "dask": ("kernels/portal_session/clusters/dask/cluster.py",),
+    "dask": (
+        "kernels/portal_session/clusters/dask/cluster.py",
+        "kernels/portal_session/clusters/dask/kept.py",
+    ),
+    "ray": ("kernels/portal_session/clusters/ray/cluster.py",),
 }
 # Imported within functions, in an environment that has them; portal-session brings none of them.
 OF_THE_ENVIRONMENT = {
@@ -42,6 +46,7 @@ OF_THE_ENVIRONMENT = {
     "jupyterlab": "an image keeps its own; without it the session ends with a sentence",
     "marimo": "only its own program imports it, whose modules are changed",
     "numpy": "arrays of programs and cells that use it",
+    "ray": "Ray, of notebooks that make a cluster, and its workers",
     "tensorflow": "tensors of cells that use it",
     "torch": "tensors of programs and cells that use it",
 }

@@ -147,12 +147,15 @@ READS: dict[str, dict[str, int]] = {
     "the history's and the meter's, which sees steps itself": {"portal/dashboard/dashboard.py": 2},
     "a certificate's validity": {
         "kernels/portal_session/job_kernels/wire/keys.py": 1,
+        "kernels/portal_session/clusters/leaf.py": 1,
         "portal/demo/daemons/certificates.py": 2,
     },
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
     "compared with the starts and ends that Slurm names": {
         "portal/work/run/endpoints/choices.py": 1,
         "kernels/portal_session/runs/live/kept_kernel.py": 2,
+        "kernels/portal_session/clusters/dask/kept.py": 1,
+        "kernels/portal_session/clusters/kept/starter.py": 1,
         "kernels/portal_session/runs/point.py": 2,
         "portal/estimates/judging.py": 1,
         "portal/work/kernel/endpoints.py": 1,
@@ -160,6 +163,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/slurm/jobs/end.py": 1,
     },
     "handed on as the time of day; what compares it says so where it does": {
+        "kernels/portal_session/clusters/job/ray_node.py": 1,
         "portal/work/course/parts.py": 1,
         "portal/work/benchmarks/parts.py": 1,
     },
@@ -167,6 +171,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/work/benchmarks/collector.py": 4,
         "portal/work/benchmarks/endpoints.py": 1,
         "portal/work/cluster/endpoints.py": 1,
+        "portal/work/cluster/kept.py": 2,
         "portal/work/replicas/endpoints.py": 1,
         "portal/work/replicas/reconciler.py": 1,
     },

@@ -47,7 +47,7 @@ def operation(name, size, ranks, group, device):
 
 
 def seconds_of(act, group, device):
-    """Return the median seconds of one call, on the slowest rank."""
+    """Return the seconds of one call on the slowest rank, in each round."""
 
     def timed(calls):
         dist.barrier(group=group)
@@ -62,7 +62,7 @@ def seconds_of(act, group, device):
 
     timed(2)  # connections and buffers are made
     calls = max(1, min(1000, int(LEAST / timed(2))))  # the same on all ranks
-    return statistics.median(timed(calls) for _ in range(REPEATS))
+    return [timed(calls) for _ in range(REPEATS)]
 
 
 def measure(world, rank, device, largest):
@@ -77,8 +77,10 @@ def measure(world, rank, device, largest):
                 size = SMALLEST
                 while size <= largest:
                     act = operation(name, size, ranks, group, device)
-                    seconds = seconds_of(act, group, device)
+                    rounds = seconds_of(act, group, device)
+                    seconds = statistics.median(rounds)
                     about = {"ranks": ranks, "bytes": size, "backend": dist.get_backend()}
+                    about["repeats"] = rounds
                     used = ranks if gpus else 0
                     if size == SMALLEST:
                         latency = seconds * 1e6

@@ -68,7 +68,7 @@ def parsed(text, way):
 
 
 def measured(folder, pattern, way, options, direct):
-    """Return the median bytes and operations per second. Raises Failed."""
+    """Return the bytes and the operations per second of each repeat. Raises Failed."""
     command = arguments(folder, pattern, way, options.size, options.seconds, direct)
     speeds = []
     for _ in range(options.repeats):
@@ -81,7 +81,7 @@ def measured(folder, pattern, way, options, direct):
         if "{" not in done.stdout:  # as for a folder where nothing can be written
             raise Failed(_number(done.stderr), done.stderr.strip()[-300:] or "fio said nothing")
         speeds.append(parsed(done.stdout, way))
-    return tuple(statistics.median(column) for column in zip(*speeds))  # noqa: B905
+    return list(zip(*speeds))  # noqa: B905
 
 
 def _number(words):
@@ -94,8 +94,8 @@ def _number(words):
 
 def of_folder(label, place, options):
     """Return the results of a folder. Raises Failed, OSError."""
-    free = shutil.disk_usage(place).free
-    if free < 1.1 * options.size:
+    total, _, free = shutil.disk_usage(place)
+    if total and free < 1.1 * options.size:  # some do not say how large they are
         raise Failed(28, f"{free:,} bytes are free, and {options.size:,} are needed")
     results, direct = [], True
     with tempfile.TemporaryDirectory(prefix=".portal-storage-", dir=place) as folder:
@@ -110,10 +110,12 @@ def of_folder(label, place, options):
                     speed = measured(folder, pattern, way, options, direct)
                 about = {"folder": label, "pattern": pattern, "direct": int(direct)}
                 about |= {"size": options.size, "seconds": options.seconds}
-                results.append(result(f"{way} {pattern}", speed[0] / 1e6, "MB/s", None, **about))
+                rows = [("", "MB/s", [each / 1e6 for each in speed[0]])]
                 if PATTERNS[pattern][0] == "4k":
-                    name = f"{way} {pattern} operations"
-                    results.append(result(name, speed[1], "IO/s", None, **about))
+                    rows.append((" operations", "IO/s", speed[1]))
+                for what, unit, values in rows:
+                    name, middle = f"{way} {pattern}{what}", statistics.median(values)
+                    results.append(result(name, middle, unit, None, repeats=values, **about))
     return results
 
 

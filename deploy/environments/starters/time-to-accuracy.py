@@ -110,7 +110,14 @@ def main():
         for what, unit, values in zip(("epochs", "seconds"), ("epochs", "s"), zip(*found)):  # noqa: B905
             spread = {"": statistics.median, ", best seed": min, ", worst seed": max}
             results += [
-                result(f"{what} to accuracy{seed}", choose(values), unit, int(gpu), **about)
+                result(
+                    f"{what} to accuracy{seed}",
+                    choose(values),
+                    unit,
+                    int(gpu),
+                    repeats=values,
+                    **about,
+                )
                 for seed, choose in spread.items()
             ]
     publish("time-to-accuracy", __file__, results)

@@ -1,6 +1,7 @@
 /** The plugins of the extension. Whatever is shown only on demand is loaded on demand. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import clusters from './clusters';
 import course from './course';
 import hub from './hub';
 import jobKernels from './job-kernels';
@@ -26,7 +27,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...jobKernels,
   ...lackingModules,
   ...runs,
-  ...waiting
+  ...waiting,
+  ...clusters
 ];
 
 export default plugins;

@@ -30,6 +30,7 @@ interface RunRequest extends Source {
 
 /** Asks for a run of the offer's source, and starts it; null if the dialog was cancelled. */
 export async function startRun(offer: RunOffer): Promise<StartedRun | null> {
+  const id = newId(); // sent each time: whatever happens to the answers, the run starts once
   let body = new Body(offer);
   for (;;) {
     const answer = await showDialog({
@@ -45,9 +46,9 @@ export async function startRun(offer: RunOffer): Promise<StartedRun | null> {
       autoClose: false
     });
     try {
-      return await ask<StartedRun>('runs', answer.value);
+      return await ask<StartedRun>('runs', { ...answer.value, id });
     } catch (error) {
-      body = new Body(offer, answer.value, error);
+      body = new Body(offer, answer.value, unanswered(error));
     } finally {
       Notification.dismiss(starting);
     }
@@ -245,6 +246,21 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
       folded.open = true;
     }
   }
+}
+
+/** A new id of a run. (`crypto.randomUUID` is only there with HTTPS.) */
+function newId(): string {
+  const bytes = Array.from(crypto.getRandomValues(new Uint8Array(16)));
+  return bytes.map(byte => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** The error of a request to start, with what to do if its answer was lost. */
+function unanswered(error: unknown): unknown {
+  if (!(error instanceof PortalError) || (error.status > 0 && error.status < 500)) {
+    return error;
+  }
+  const words = 'Whether the run has started is not known. Press “Start run” again: it starts only once.';
+  return new PortalError(`${error.message} ${words}`, error.status, error.field);
 }
 
 function number(value: number): string {

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +20,12 @@ from ..programs.program import connects
 from ..programs.runtime import Place, Runtime
 from ..service import ServiceError
 from ..situation import in_thread
+from . import leaf
 from . import record as records
 from .record import ClusterRecord
 
 PATH = "session/clusters"  # of the service
+ENGINES = ("dask", "ray")
 _EVERY = 3.0  # seconds between two looks at the schedulers
 _GRACE = 2  # looks without a scheduler, after which its workers are ended
 _FIRST = 20  # looks until a new cluster's scheduler must be there
@@ -36,6 +39,7 @@ class OneCluster:
 
     def __init__(self, record: ClusterRecord, place: Place) -> None:
         self.record, self.place = record, place
+        self.resources: dict[str, Any] = {}  # of each worker
         self.patience = _FIRST  # looks that are left without a scheduler
 
 
@@ -45,24 +49,29 @@ class Clusters:
 
     def __init__(self, kernels: Any, base: str, environ: Mapping[str, str], log: Any) -> None:
         self._kernels, self._base, self._environ, self._log = kernels, base, environ, log
-        self._runtime: Runtime | None = None
+        self._runtimes: dict[str, Runtime] = {}
         self._task: asyncio.Task[None] | None = None
         self.clusters: dict[str, OneCluster] = {}
 
     async def make(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Make the keys of a new cluster; return what its scheduler needs. ``body``: the kernel's
-        ``python`` and ``cwd``. Raises ServiceError."""
-        python, cwd = (_path(body, name) for name in ("python", "cwd"))
+        ``python`` and ``cwd``, and the ``engine``. Raises ServiceError."""
+        python, cwd = (path_in(body, name) for name in ("python", "cwd"))
+        engine = body.get("engine", "dask")
+        if engine not in ENGINES:
+            raise ServiceError(f"'engine' must be {' or '.join(ENGINES)}.", 400)
         offered, about = await asyncio.gather(
             self._patiently("GET", PATH), self._kernels.whereabouts()
         )
         certificate, private_key = await in_thread(make_keys)
         id, ports = uuid.uuid4().hex[:16], self._environ.get(PORTS, "")
-        record = ClusterRecord(id, python, cwd, certificate, private_key, ports)
+        token = secrets.token_hex(32) if engine == "ray" else ""
+        record = ClusterRecord(id, python, cwd, certificate, private_key, ports, token=token)
         try:
-            if self._runtime is None:
-                self._runtime = await in_thread(Runtime.make, self._environ)
-            place = self._runtime.claim()
+            place = await in_thread(self._place, engine)
+            if engine == "ray":
+                about["address"] = await in_thread(leaf.address_of, about["address"])
+                await in_thread(leaf.write_keys, place.path, record, about["address"])
         except OSError as error:
             raise ServiceError(str(error), 503) from None
         self.clusters[id] = OneCluster(record, place)
@@ -76,8 +85,17 @@ class Clusters:
             "private_key": private_key,
             "ports": ports,
             "socket": str(place.socket),
+            "folder": str(place.path),
+            "memory": self._environ.get("SLURM_MEM_PER_NODE", ""),
             "path": f"{self._base}portal/clusters/{id}/",
         }
+
+    def _place(self, engine: str) -> Place:
+        """Return a new place for a cluster's files. Raises OSError."""
+        if engine not in self._runtimes:
+            longest = {"longest": leaf.SOCKET} if engine == "ray" else {}
+            self._runtimes[engine] = Runtime.make(self._environ, **longest)
+        return self._runtimes[engine].claim()
 
     async def have(self, id: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Have a number of workers for a scheduler at ``address``. Raises ServiceError."""
@@ -92,10 +110,17 @@ class Clusters:
             raise ServiceError(str(error), 503) from None
         cluster.patience = _GRACE  # it listens
         resources = body.get("resources")
-        if not isinstance(resources, dict) or {"workers"} & resources.keys():
+        if not isinstance(resources, dict) or {"workers", "engine"} & resources.keys():
             raise ServiceError("'resources' must be a JSON object.", 400)
-        wanted = {**resources, "workers": body.get("workers")}
+        cluster.resources = {**resources, "engine": "ray"} if cluster.record.token else resources
+        wanted = {**cluster.resources, "workers": body.get("workers")}
         return await self._patiently("PUT", f"{PATH}/{id}", wanted)
+
+    async def scale(self, id: str, workers: Any) -> dict[str, Any]:
+        """Have another number of workers; the cluster's kernel sees it. Raises ServiceError."""
+        wanted = {**self._named(id).resources, "workers": workers}
+        answer: dict[str, Any] = await self._kernels.ask("PUT", f"{PATH}/{id}", wanted)
+        return answer
 
     async def state(self, id: str) -> dict[str, Any]:
         """Return a cluster as the portal has it. Raises ServiceError."""
@@ -117,9 +142,12 @@ class Clusters:
         return {}
 
     def socket(self, id: str) -> Path | None:
-        """Return where the scheduler of a cluster serves its pages; None without one."""
+        """Return where the scheduler of a cluster serves its pages; None without one. Ray's would
+        need agents on all nodes, with pages that are not encrypted."""
         cluster = self.clusters.get(id)
-        return cluster.place.socket if cluster and connects(cluster.place.socket) else None
+        if cluster is None or cluster.record.token or not connects(cluster.place.socket):
+            return None
+        return cluster.place.socket
 
     def stop(self) -> None:
         """Stop looking; the portal ends the workers of a session that is over."""
@@ -127,8 +155,8 @@ class Clusters:
             self._task.cancel()
         for id in self.clusters:
             records.remove(id)
-        if self._runtime is not None:
-            self._runtime.remove()
+        for runtime in self._runtimes.values():
+            runtime.remove()
 
     async def _follow(self) -> None:
         while True:
@@ -172,7 +200,8 @@ class Clusters:
         raise ServiceError("The portal does not answer. Try again in a minute.", 503, away=True)
 
 
-def _path(body: Mapping[str, Any], name: str) -> str:
+def path_in(body: Mapping[str, Any], name: str) -> str:
+    """Return the absolute path that a request names. Raises ServiceError."""
     value = body.get(name)
     if not isinstance(value, str) or not os.path.isabs(value) or len(value) > _LONGEST:  # noqa: PTH117
         raise ServiceError(f"'{name}' must be an absolute path.", 400)

@@ -23,7 +23,8 @@ class ClusterRecord(NamedTuple):
     certificate: str  # PEM, of all that are in the cluster, as ``private_key``
     private_key: str
     ports: str = ""  # the site's range, such as "40000-40999"
-    address: str = ""  # of the scheduler, "tls://HOST:PORT"
+    address: str = ""  # of the scheduler, or Ray's head, "tls://HOST:PORT"
+    token: str = ""  # of a Ray cluster, "" in others
 
 
 def path_of(id: str, home: Path | None = None) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -13,11 +14,14 @@ from .. import places
 from ..job_kernels.record import BadRecord
 from ..kernels.environment import add_library, for_commands
 from ..kernels.shell import set_shell
+from ..programs.runtime import Runtime
+from . import leaf
 from . import record as records
 from .record import ClusterRecord
 
 VARIABLE = "PORTAL_CLUSTER"  # JSON: "id", "number" and "seconds", the job's time limit; 0: unknown
-_PROGRAM = Path(__file__).parent / "job" / "dask_worker.py"
+_PATIENCE = 600.0  # seconds for a kept cluster's scheduler, whose job may wait in the queue
+_JOB = Path(__file__).parent / "job"
 
 
 def lifetime(seconds: int, number: int) -> int:
@@ -45,15 +49,56 @@ def options(record: ClusterRecord, number: int, seconds: int, environ: Mapping[s
     )
 
 
+def ray_options(
+    record: ClusterRecord, number: int, seconds: int, environ: Mapping[str, str]
+) -> str:
+    """Return the options of a worker of Ray as JSON. Its keys are files in a new folder of this
+    node, which it removes. Raises OSError, ValueError."""
+    own = json.loads(options(record, number, seconds, environ))
+    head = record.address.removeprefix("tls://")
+    host = leaf.own_address(head.rpartition(":")[0])
+    runtime = Runtime.make(environ, longest=leaf.SOCKET)
+    runtime.hand_on()
+    leaf.write_keys(runtime.path, record, host)
+    gpus = environ.get("SLURM_GPUS_ON_NODE", "")
+    return json.dumps(
+        {
+            "folder": str(runtime.path),
+            "socket": "",
+            "host": host,
+            "address": head,
+            "ports": record.ports,
+            "name": own["name"],
+            "cpus": own["threads"] or len(os.sched_getaffinity(0)),
+            "gpus": int(gpus) if gpus.isdecimal() else 0,
+            "memory": own["memory"],
+            "lifetime": own["lifetime"],
+            "cwd": record.cwd,
+        }
+    )
+
+
 def become_worker(id: str, number: int, seconds: int) -> NoReturn:
     """Replace this process by the worker. Raises BadRecord, OSError."""
-    record = records.read(id)
-    own = options(record, number, seconds, os.environ)
+    record = _addressed(id)
+    made, program = (ray_options, "ray_node.py") if record.token else (options, "dask_worker.py")
+    own = made(record, number, seconds, os.environ)
     environ = for_commands(os.environ)
     add_library(environ)
     if os.path.isdir(record.cwd):  # noqa: PTH112
         os.chdir(record.cwd)
-    os.execve(record.python, [record.python, str(_PROGRAM), own], environ)  # noqa: S606
+    os.execve(record.python, [record.python, str(_JOB / program), own], environ)  # noqa: S606
+
+
+def _addressed(id: str) -> ClusterRecord:
+    """Return the record once it has the scheduler's address: that of a kept cluster has one while
+    its job runs. Raises BadRecord."""
+    deadline = time.monotonic() + _PATIENCE
+    while not (record := records.read(id)).address:
+        if time.monotonic() > deadline:
+            raise BadRecord("the job of the cluster's scheduler has not started")
+        time.sleep(0.5)
+    return record
 
 
 def main() -> None:

@@ -15,7 +15,9 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
+from ..clusters import lab
 from ..clusters.clusters import Clusters
+from ..clusters.kept.kept import KeptClusters
 from ..clusters.routes import add_dashboards, broker_routes
 from ..kernels.job_specs import BEGIN, CONTINUE
 from ..local_api import LocalHandler, Refused
@@ -51,13 +53,14 @@ def _load_jupyter_server_extension(app: Any) -> None:
     program.add_to_path(os.environ, folder)
     base = app.web_app.settings["base_url"]
     clusters = Clusters(kernels, base, os.environ, app.log)
+    kept = KeptClusters(kernels, base, os.environ)
     more = [
-        *broker_routes(clusters),
+        *broker_routes(clusters, kept),
         *waiting.broker_routes(getattr(app, "portal_waiting", None)),
         *packing.broker_routes(getattr(app, "portal_packing", None)),
     ]
     server = broker.serve(kernels, folder, more)
-    add_dashboards(clusters, app.web_app, base)
+    add_dashboards(clusters, kept, app.web_app, base)
     offer = Offer(kernels, folder, app)
     app.portal_job_kernels = offer  # strong references, for as long as the server runs
     offer.begin()
@@ -68,6 +71,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
         [
             (url_path_join(base, "portal/job-kernels"), JobKernelsHandler, {"offer": offer}),
             (url_path_join(base, "portal/job-kernels/estimate"), EstimateHandler, {"offer": offer}),
+            *lab.routes(base, clusters, kept),
             *routes_of_runs(base, service.ask, Path(app.root_dir)),
         ],
     )
@@ -77,6 +81,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
         offer.end()
         await ending()  # relays end their jobs through the broker
         clusters.stop()
+        kept.stop()
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Callable
 
+from ..runs.disk import strangers_may_replace
 from . import PackingError
 from .places import ENDING, Places, check_name
 
@@ -122,12 +123,18 @@ class Packer:
             target = Path(image).expanduser()
         else:
             beside = os.access(source.parent, os.W_OK | os.X_OK)
-            target = (source.parent if beside else self._home) / f"{name}{ENDING}"
+            fit = beside and not strangers_may_replace(source.parent)
+            target = (source.parent if fit else self._home) / f"{name}{ENDING}"
         if not target.is_absolute() or not target.parent.is_dir():
             raise PackingError(
                 f"{target.parent} is not a folder. Choose another place for the image."
             )
         target = target.parent.resolve() / target.name
+        if strangers_may_replace(target.parent):
+            raise PackingError(
+                f"Every user may exchange files in {target.parent}, and sessions would bind "
+                "theirs. Choose another place for the image."
+            )
         if target.is_relative_to(source):
             raise PackingError(f"The image {target} would be in the folder that it is made of.")
         if target.is_symlink() or target.exists():
@@ -138,14 +145,17 @@ class Packer:
         progress = self.progress
         assert progress is not None
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        descriptor = -1
         try:
             self._count(source, progress)
             self._check_space(target, progress)
             progress.state = "packing"
-            # Nobody else's program may find it half-made, or put a link there.
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-            self._run(program, source, part, progress)
-            self._publish(part, target)
+            # No other program may find it half-made, or put a link there: members of a group may
+            # exchange what is in its folders, so the file is known by its descriptor from here on.
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(part, flags, 0o600)
+            self._run(program, source, descriptor, progress)
+            self._publish(part, descriptor, target)
             try:
                 self.places.add_link(progress.name, target)
             except BaseException:
@@ -158,15 +168,17 @@ class Packer:
             progress.words = f"{files} in {target} ({size}). {more}"
             progress.state = "packed"
         except PackingError as error:
-            progress.words = str(error)
+            progress.words = _printable(str(error))
             progress.state = "cancelled" if self._cancelled else "failed"
         except OSError as error:
             progress.words = f"{target} cannot be written: {error.strerror}."
             progress.state = "failed"
         finally:
             self._process = None
-            with contextlib.suppress(OSError):
-                part.unlink()
+            if descriptor >= 0:
+                os.close(descriptor)
+                with contextlib.suppress(OSError):
+                    part.unlink()
 
     def _count(self, source: Path, progress: Progress) -> None:
         for size in _sizes(source):
@@ -191,10 +203,17 @@ class Packer:
                 f"{_size(needed)}. Choose another place for the image."
             )
 
-    def _run(self, program: str, source: Path, part: Path, progress: Progress) -> None:
-        """Run mksquashfs. A file that it cannot read ends it: else the image would have an empty
-        one in its place."""
-        argv = [program, str(source), str(part), "-noappend", "-exit-on-error", "-no-xattrs"]
+    def _run(self, program: str, source: Path, image: int, progress: Progress) -> None:
+        """Run mksquashfs, which writes to the descriptor ``image``. A file that it cannot read ends
+        it: else the image would have an empty one in its place."""
+        argv = [
+            program,
+            str(source),
+            f"/proc/self/fd/{image}",
+            "-noappend",
+            "-exit-on-error",
+            "-no-xattrs",
+        ]
         # The compression that every squashfuse and kernel reads.
         argv += ["-comp", "gzip", "-Xcompression-level", "1"]
         argv += ["-progress", "-mem", MEMORY, "-processors", str(self._processors)]
@@ -205,6 +224,7 @@ class Packer:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment,
+            pass_fds=(image,),
         )
         if self._cancelled:
             self.cancel()
@@ -221,16 +241,26 @@ class Packer:
             raise PackingError("Packing was cancelled.")
         raise PackingError(_reason(said.decode(errors="replace")))
 
-    def _publish(self, part: Path, target: Path) -> None:
-        """Give the image its name, unless a file has it meanwhile."""
+    def _publish(self, part: Path, image: int, target: Path) -> None:
+        """Give the image its name, unless a file has it meanwhile. ``part``: its present one."""
         umask = os.umask(0)
         os.umask(umask)
-        part.chmod(0o666 & ~umask)
+        os.fchmod(image, 0o666 & ~umask)
         try:
-            os.link(part, target)
+            # Of the open file, as for O_TMPFILE in open(2); given one, linkat follows links.
+            os.link(f"/proc/self/fd/{image}", target, src_dir_fd=image)
         except FileExistsError:
             raise PackingError(f"{target} exists meanwhile. Nothing was changed.", 409) from None
         except OSError:  # a file system without hard links
+            try:
+                same = os.path.samestat(part.lstat(), os.fstat(image))
+            except OSError:
+                same = False
+            if not same:
+                raise PackingError(
+                    f"Another user has exchanged {part.name} in {part.parent}. Choose a folder for "
+                    "the image that is yours alone."
+                ) from None
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             part.replace(target)
 
@@ -268,6 +298,12 @@ def _reason(said: str) -> str:
     ]
     words = told[0] if told else next((line for line in reversed(lines) if line), "no message")
     return f"mksquashfs failed: {words[:300].rstrip('.')}."
+
+
+def _printable(text: str) -> str:
+    """Return a text without control characters: files may have been named by another user, and
+    portal-pack prints their names to a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _size(size: float) -> str:

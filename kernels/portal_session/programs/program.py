@@ -9,6 +9,7 @@ and only `proxy` adds it to requests; it is never on a command line or in a brow
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -130,4 +131,5 @@ def connects(path: Path) -> bool:
     """Return True if a program listens on a Unix socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
-        return probe.connect_ex(str(path)) == 0
+        # EAGAIN: it does, and has not taken other connections for long (connect(2)).
+        return probe.connect_ex(str(path)) in (0, errno.EAGAIN)

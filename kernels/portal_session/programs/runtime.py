@@ -22,6 +22,7 @@ from pathlib import Path
 PREFIX = "portal-tb-"
 OF_KERNELS = "portal-k-"
 LONGEST_SOCKET = 107  # bytes
+_OF_PLACES = "65535/socket"
 _SETTLED = 60.0  # seconds: a newer directory may not be locked yet
 
 
@@ -33,10 +34,12 @@ class Runtime:
         self._lock = lock
 
     @classmethod
-    def make(cls, environ: Mapping[str, str], prefix: str = PREFIX) -> Runtime:
-        """Create a new directory, whose name begins with ``prefix``. Raises OSError with a sentence
-        if there is no suitable folder for it."""
-        for parent in _parents(environ):
+    def make(
+        cls, environ: Mapping[str, str], prefix: str = PREFIX, longest: str = _OF_PLACES
+    ) -> Runtime:
+        """Create a new directory, whose name begins with ``prefix``, for sockets up to ``longest``
+        below it. Raises OSError with a sentence if there is no suitable folder for it."""
+        for parent in _parents(environ, longest):
             try:
                 path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             except OSError:
@@ -82,6 +85,11 @@ class Runtime:
             os.close(descriptor)
         return True
 
+    def hand_on(self) -> None:
+        """Let the program that replaces this process have the lock."""
+        if self._lock is not None:
+            os.set_inheritable(self._lock, True)
+
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
@@ -118,7 +126,7 @@ def remove_leftovers(environ: Mapping[str, str]) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _parents(environ: Mapping[str, str]) -> Iterator[Path]:
+def _parents(environ: Mapping[str, str], longest: str = _OF_PLACES) -> Iterator[Path]:
     """Yield folders for the directory: on this node, short, and safe from other users."""
     seen = set()
     # logind removes XDG_RUNTIME_DIR when its user logs out of the node, though jobs go on.
@@ -128,7 +136,7 @@ def _parents(environ: Mapping[str, str]) -> Iterator[Path]:
         if not name.startswith("/") or name in seen or ":" in name or "," in name:
             continue
         seen.add(name)
-        socket = os.fsencode(f"{name}/{PREFIX}12345678/65535/socket")
+        socket = os.fsencode(f"{name}/{PREFIX}12345678/{longest}")
         if len(socket) <= LONGEST_SOCKET and _is_safe(Path(name)):
             yield Path(name)
 

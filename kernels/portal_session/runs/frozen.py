@@ -22,7 +22,7 @@ from .local_modules import LocalModule
 from .source import LARGEST as LARGEST_SOURCE
 
 FILE = "run.json"
-PLACED, PROGRAM = "frozen.json", "portal_frozen.py"  # beside the copies that are executed
+PLACED, PROGRAMS = "frozen.json", ("portal_frozen.py", "portal_mpi.py")  # beside the copies
 VARIABLE = "PORTAL_FROZEN"  # path of their folder
 MODULES = "modules"  # folder
 LARGEST = 128 * 1024 * 1024  # bytes of run.json
@@ -60,7 +60,8 @@ class Frozen(NamedTuple):
         roots = {str(linked), *(str(_root(module)) for module in self.modules)} - {str(cwd)}
         facts = {"modules": modules, "roots": [str(cwd), *sorted(roots)], "repeats": repeats}
         # A container need not see this package.
-        program = {PROGRAM: (LIBRARY / PROGRAM).read_bytes(), PLACED: json.dumps(facts).encode()}
+        program = {name: (LIBRARY / name).read_bytes() for name in PROGRAMS}
+        program[PLACED] = json.dumps(facts).encode()
         try:
             for name, content in {**self.files, **program}.items():
                 (folder / name).parent.mkdir(exist_ok=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -30,13 +31,16 @@ from .tables import BenchmarkResultTable, BenchmarkRun, BenchmarkRunTable
 _EVERY = 10.0  # seconds
 _LOOKS = 12  # at a run that has ended, until accounting has its jobs
 _MOST_FALLS = 20  # sentences of a mail
+_REPETITIONS = uuid.UUID(
+    "7c1f0f6e-6a0c-4a5e-9d8e-3f2b1c0a9e41"
+)  # namespace of their ids (RFC 9562)
 
 
 class Repetitions(Protocol):
     """Part of the runs that this needs."""
 
-    async def start(self, user: str, original: Run, *, version: int, digest: str) -> Run:
-        """Start a run that repeats ``original``."""
+    async def start(self, user: str, original: Run, *, version: int, digest: str, id_: str) -> Run:
+        """Start a run that repeats ``original`` and gets this id."""
 
 
 class Logins(Protocol):
@@ -111,6 +115,9 @@ class BenchmarkCollector:
             raise
         except PortalError as error:
             problem = error.message
+        except Exception:  # of one run, which must not stop those after it
+            self._log.exception("The results of run %s could not be read", added.run)
+            problem = "The results could not be read. The portal's log says why; ask an admin."
         self._looks.pop((added.user, added.run), None)
         fallen = falls(results)[:_MOST_FALLS]
         values = {"taken_at": time.time(), "problem": problem, "falls": fallen}
@@ -118,17 +125,21 @@ class BenchmarkCollector:
 
     async def _jobs(self, run: Run) -> dict[int, Job] | None:
         """Return the jobs of a run's points by number, from accounting, else from slurmctld, which
-        keeps them for minutes; None if Slurm is to be asked later. Raises InvalidRequest if it does
-        not know them."""
+        keeps them for minutes; None if Slurm is to be queried later. Raises InvalidRequest if it
+        does not know them."""
         jobs: dict[int, Job] = {}
-        try:
-            jobs = await self._cluster.ended_tasks(run.job_id) if run.job_id else {}
-            if len(jobs) < run.tasks and run.job_id:
-                jobs = await self._cluster.array_tasks(run.job_id) | jobs
-        except PortalError as error:
-            self._log.info("The jobs of run %s are unknown: %s", run.id, error)
+        away = False
+        for tasks in (self._cluster.ended_tasks, self._cluster.array_tasks):
+            try:
+                if len(jobs) < run.tasks and run.job_id:
+                    jobs = await tasks(run.job_id) | jobs
+            except PortalError as error:
+                away = away or isinstance(error, Unavailable)
+                self._log.info("The jobs of run %s are unknown: %s", run.id, error)
         if len(jobs) >= run.tasks:
             return jobs
+        if away:  # an outage of hours loses no results
+            return None
         looks = self._looks[run.user, run.id] = self._looks.get((run.user, run.id), 0) + 1
         if looks < _LOOKS:
             return None
@@ -171,7 +182,7 @@ class BenchmarkCollector:
                 for reported in table.results:
                     simulated = self._simulated()
                     new = placed(reported, jobs[number], simulated=simulated, about=about)
-                    results.append(new.model_copy(update={"before": before.get(new.key)}))
+                    results.append(new.compared(before.get(new.key, ())))
         if not results:
             raise InvalidRequest(
                 "No point that succeeded has results of a benchmark. Run a shipped script: "
@@ -180,30 +191,21 @@ class BenchmarkCollector:
         return results
 
     async def _renew(self, added: BenchmarkRun, newest: EnvironmentVersion) -> None:
-        """Repeat a run with a new version of its environment. It is noted before: whatever kills
-        the service meanwhile, nothing is started twice."""
-        runs = self._store.table(BenchmarkRunTable)
-        await runs.change(added, version=newest.number, problem="")
+        """Repeat a run with a new version of its environment. Its id follows from both: if the
+        service is killed meanwhile, nothing is started twice, and nothing is forgotten."""
+        runs, version = self._store.table(BenchmarkRunTable), newest.number
+        id_ = str(uuid.uuid5(_REPETITIONS, f"{added.user}/{added.run}/{version}"))
         try:
-            original = await self._store.table(RunTable).get(added.user, added.run)
-            if original is None:
-                raise InvalidRequest("The run was deleted, so it cannot be repeated.")
-            if not await self._hub.may_log_in(added.user):
-                raise NotAllowed(f"'{added.user}' can no longer log in to this portal.")
-            new = await self._repetitions().start(
-                added.user,
-                original,
-                version=newest.number,
-                digest=newest.environment.digest or "",
-            )
-        except StoreUnavailable:
-            raise
-        except Unavailable:  # such as the Hub: the next look tries again
-            await runs.change(added, version=added.version)
+            new = await self._store.table(RunTable).get(added.user, id_)
+            if new is None:
+                new = await self._repeated(added, newest, id_)
+        except Unavailable as error:  # such as the Hub: the next look tries again
+            if isinstance(error, StoreUnavailable):
+                raise
             return
         except PortalError as error:
-            words = f"Not repeated with version {newest.number}. {error.message}"
-            await runs.change(added, problem=words)
+            words = f"Not repeated with version {version}. {error.message}"
+            await runs.change(added, version=version, problem=words)
             return
         await runs.add_run(
             BenchmarkRun(
@@ -212,9 +214,22 @@ class BenchmarkCollector:
                 name=new.name,
                 environment=new.environment,
                 origin=added.run,
-                version=newest.number,
+                version=version,
                 added_at=time.time(),
             )
+        )
+        await runs.change(added, version=version, problem="")
+
+    async def _repeated(self, added: BenchmarkRun, newest: EnvironmentVersion, id_: str) -> Run:
+        """Start the repetition of a run; return it. Raises PortalError."""
+        original = await self._store.table(RunTable).get(added.user, added.run)
+        if original is None:
+            raise InvalidRequest("The run was deleted, so it cannot be repeated.")
+        if not await self._hub.may_log_in(added.user):
+            raise NotAllowed(f"'{added.user}' can no longer log in to this portal.")
+        digest = newest.environment.digest or ""
+        return await self._repetitions().start(
+            added.user, original, version=newest.number, digest=digest, id_=id_
         )
 
     async def _tell(self, fallen: BenchmarkRun, now: float) -> None:

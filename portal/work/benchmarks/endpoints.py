@@ -21,7 +21,13 @@ from portal.work.run.tables.runs import RunTable
 from .audit import BenchmarkAudit
 from .parts import BenchmarkParts
 from .results import SCRIPTS, BenchmarkResult
-from .specifications import GpuSpecification, cards_of, share_of_peak, specifications
+from .specifications import (
+    GpuSpecification,
+    cards_of,
+    known_specifications,
+    share_of_peak,
+    specifications,
+)
 from .tables import BenchmarkResultTable, BenchmarkRun, BenchmarkRunTable
 
 _MOST_OWN = 20  # of a user's newest runs, which can be added
@@ -44,7 +50,8 @@ class ResultItem(Frozen):
     """Newest result of a benchmark by environment, version, hardware and nodes. ``gpu_type``: ""
     where CPUs or no processor did the work; ``simulated``: CPUs did it in the place of simulated
     GPUs; ``share``: of the peak in the GPU's data sheet, 0.5 is half, null: not known; ``fall``:
-    the part by which it is worse than the run before, 0: it is not, or by less than 10 %;
+    the part by which it is worse than the earlier runs, 0: it is not, or by less than 10 %, or than
+    chance may do;
     ``at``: Unix seconds."""
 
     benchmark: str
@@ -221,7 +228,7 @@ def _is_shipped(run: Run) -> bool:
 
 
 def _item(result: BenchmarkResult) -> ResultItem:
-    cards = [] if result.simulated else cards_of(result.gpu_type, specifications())
+    cards = [] if result.simulated else cards_of(result.gpu_type, known_specifications())
     share = share_of_peak(result.value, result.gpus, result.peak, result.operations, cards)
     return ResultItem.like(result, share=share)
 

@@ -8,7 +8,7 @@ from portal.handlers.catalog.environments import as_seen_by_catalog
 from portal.handlers.pages.pages import Page
 
 from .results import SCRIPTS
-from .specifications import specifications
+from .specifications import known_specifications
 
 
 class BenchmarksPage(Page):
@@ -23,7 +23,7 @@ class BenchmarksPage(Page):
         return {
             "benchmarks": SCRIPTS,
             "environments": sorted(environment.name for environment in seen),
-            "gpus": [entry.model_dump() for entry in specifications()],
+            "gpus": [entry.model_dump() for entry in known_specifications()],
         }
 
 

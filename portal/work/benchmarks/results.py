@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -17,13 +19,16 @@ from portal.models.session.run_logged import Logged
 
 from .specifications import Peak
 
-FALL = 0.1  # part by which a result must be worse to be told
+FALL = 0.1  # part by which a result must be worse to be told, at least
+EARLIER = 5  # runs with which a result is compared
+_DEVIATIONS = 3.0  # by which a fall must exceed what the repeats of both runs leave open
 MODULE = "benchmark_results.py"  # beside the scripts, which all use it
 SCRIPTS = ("chexnet-scaling", "collectives", "storage", "throughput", "time-to-accuracy")
-COLUMNS = ("name", "value", "unit", "gpus", "conditions", "peak", "operations")
+COLUMNS = ("name", "value", "unit", "gpus", "conditions", "peak", "operations", "spread")
 _TABLE = re.compile(r"benchmark ([a-z0-9-]{1,40}) ([0-9a-f]{16})")
 _SMALLER_IS_BETTER = frozenset({"s", "ms", "µs", "epochs"})
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+# Products and ratios of these are numbers, too.
+_Positive = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False, strict=True)]
 
 
 class ReportedResult(Frozen):
@@ -35,14 +40,16 @@ class ReportedResult(Frozen):
     gpus: Annotated[int, Field(ge=0, le=100_000, strict=True)] | None
     conditions: Annotated[str, StringConstraints(max_length=200)]
     peak: Peak
-    operations: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+    operations: Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False, strict=True)]
+    spread: Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False, strict=True)]
 
 
 class BenchmarkResult(Frozen):
     """Result at this site. ``user`` and ``run``: the run that has it; ``version`` of the
     environment, 0: not known; ``gpu_type``: "" where no GPUs did the work; ``simulated``: CPUs did
-    it in the place of simulated GPUs; ``before``: the value of the run before, None without one;
-    ``at``: Unix seconds."""
+    it in the place of simulated GPUs; ``spread``: standard error of the value, as a part of it, 0:
+    it was not repeated; ``before``: the median of the newest earlier runs, None without one;
+    ``threshold``: the part by which the value must be worse to be a fall; ``at``: Unix seconds."""
 
     user: str
     run: str
@@ -59,7 +66,9 @@ class BenchmarkResult(Frozen):
     peak: Peak
     operations: float
     simulated: bool
+    spread: float = 0.0
     before: float | None = None
+    threshold: float = FALL
     at: float
 
     @property
@@ -70,13 +79,28 @@ class BenchmarkResult(Frozen):
 
     @property
     def fall(self) -> float:
-        """Part by which it is worse than the one before: 0.1 is 10 % less, or 10 % more time. 0:
-        it is not, or by less than FALL."""
+        """Part by which it is worse than those before: 0.1 is 10 % less, or 10 % more time. 0:
+        it is not, or by less than ``threshold``."""
         if self.before is None:
             return 0.0
         change = self.value / self.before - 1.0
         worse = change if self.unit in _SMALLER_IS_BETTER else -change
-        return worse if worse >= FALL - 1e-9 else 0.0
+        return worse if worse >= self.threshold - 1e-9 else 0.0
+
+    def compared(self, earlier: Sequence[BenchmarkResult]) -> BenchmarkResult:
+        """Return this result beside those of ``earlier`` runs that can be compared.
+
+        It must be worse by more than what chance does: 4K blocks and latencies of small messages
+        differ from run to run by more than 10 %.
+        """
+        if not earlier:
+            return self
+        values = [result.value for result in earlier]
+        before = statistics.median(values)
+        apart = (max(values) - min(values)) / before
+        errors = math.hypot(self.spread, statistics.median(each.spread for each in earlier))
+        threshold = max(FALL, apart, _DEVIATIONS * errors)
+        return self.model_copy(update={"before": before, "threshold": threshold})
 
 
 class LoggedResults(NamedTuple):

@@ -6,8 +6,11 @@ import re
 import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field, StringConstraints, ValidationError
+
+from portal.errors import ConfigurationError
 from portal.models import Frozen
 from portal.paths import data_path
 
@@ -15,25 +18,27 @@ FILE = "gpus.toml"  # of deploy/
 Peak = Literal["", "bandwidth", "fp64", "fp32", "tf32", "bf16", "fp16", "int8"]
 # Slices of a GPU, such as "1g.5gb": they have a part of its cores and memory.
 _SLICE = re.compile(r"\d+g\.\d+gb|shard|mps")
+_Number = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Count = Annotated[int, Field(gt=0)]
 
 
 class GpuSpecification(Frozen):
     """Numbers of a card's data sheet, as deploy/gpus.toml explains them; None: not in it."""
 
     title: str
-    names: tuple[str, ...]
+    names: tuple[Annotated[str, StringConstraints(pattern=r"\S")], ...]
     detected: tuple[str, ...] = ()
-    devices: int = 1
-    memory: float
-    cores: int | None = None
-    bandwidth: float
-    watts: float
-    fp64: float | None = None
-    fp32: float | None = None
-    tf32: float | None = None
-    bf16: float | None = None
-    fp16: float | None = None
-    int8: float | None = None
+    devices: _Count = 1
+    memory: _Number
+    cores: _Count | None = None
+    bandwidth: _Number
+    watts: _Number
+    fp64: _Number | None = None
+    fp32: _Number | None = None
+    tf32: _Number | None = None
+    bf16: _Number | None = None
+    fp16: _Number | None = None
+    int8: _Number | None = None
     source: str
 
     def peak(self, name: Peak) -> float | None:
@@ -46,9 +51,28 @@ class GpuSpecification(Frozen):
 
 @lru_cache(maxsize=1)
 def specifications() -> tuple[GpuSpecification, ...]:
-    """Return the GPUs of the file, in its order. Blocks for the first read."""
-    text = (data_path("deploy") / FILE).read_text(encoding="utf-8")
-    return tuple(map(GpuSpecification.model_validate, tomllib.loads(text)["gpu"]))
+    """Return the GPUs of the file, in its order. Blocks for the first read. Raises
+    ConfigurationError for a file that an admin has edited and broken."""
+    path = data_path("deploy") / FILE
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))["gpu"]
+        return tuple(map(GpuSpecification.model_validate, entries))
+    except OSError as error:
+        problem = str(error.strerror)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        problem = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+    except (ValueError, KeyError, TypeError) as error:  # no TOML, no list of tables
+        problem = f"{type(error).__name__}: {error}"
+    raise ConfigurationError(f"{path} cannot be read: {problem}. Correct it, or restore its copy.")
+
+
+def known_specifications() -> tuple[GpuSpecification, ...]:
+    """Return the GPUs of the file; none if it is broken, so that results have no shares then."""
+    try:
+        return specifications()
+    except ConfigurationError:
+        return ()
 
 
 def cards_of(gpu_type: str, known: Sequence[GpuSpecification]) -> list[GpuSpecification]:

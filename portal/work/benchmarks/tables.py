@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Double, Index, and_, delete, func, or_, select, update
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    Double,
+    Index,
+    and_,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from portal.models import Frozen
 from portal.store.engine.columns import (
@@ -23,7 +35,7 @@ from portal.store.engine.columns import (
 from portal.store.engine.listing import order_by
 from portal.store.engine.rows import ModelTable
 
-from .results import BenchmarkResult
+from .results import EARLIER, BenchmarkResult
 
 benchmark_runs = keyed(
     "benchmark_runs",
@@ -42,6 +54,8 @@ benchmark_results = numbered(
             "conditions", "peak"),
     *filled(COUNT, "version", "gpus"),
     *filled(Double, "value", "operations"),
+    *filled(Double, "spread", server_default=text("0")),
+    *filled(Double, "threshold", server_default=text("0.1")),
     *optional(Double, "before"),
     *filled(Boolean(), "simulated"),
     *filled(TIME, "at"),
@@ -165,23 +179,33 @@ class BenchmarkResultTable(ModelTable[BenchmarkResult]):
 
     async def before(
         self, user: str, run: str, environment: str
-    ) -> dict[tuple[object, ...], float]:
-        """Return the newest values in an environment of other runs than this one, by what two
-        results share that can be compared (`BenchmarkResult.key`)."""
+    ) -> dict[tuple[object, ...], list[BenchmarkResult]]:
+        """Return the newest results in an environment of other runs than this one, at most EARLIER
+        by what those share that can be compared (`BenchmarkResult.key`)."""
         columns = benchmark_results.c
         other = or_(columns.user != user, columns.run != run)
-        query = self._newest().where(columns.environment == environment, other)
-        return {result.key: result.value for result in await self._models(query)}
-
-    def _newest(self, *more: str) -> Any:
-        """Return a query for the newest of the results that can be compared, and have the same
-        values in the columns ``more``."""
-        columns = benchmark_results.c
-        same = [columns[name] for name in (*_KEY, *more)]
-        newest = select(func.max(columns.id)).group_by(*same)
-        return select(*(columns[name] for name in BenchmarkResult.model_fields)).where(
-            columns.id.in_(newest)
+        same = [columns[name] for name in _KEY]
+        place = func.row_number().over(partition_by=same, order_by=columns.id.desc())
+        newest = select(columns.id, place.label("place")).where(
+            columns.environment == environment, other
         )
+        ids = newest.subquery()
+        query = self._all().where(columns.id.in_(select(ids.c.id).where(ids.c.place <= EARLIER)))
+        found: dict[tuple[object, ...], list[BenchmarkResult]] = {}
+        for result in await self._models(query):
+            found.setdefault(result.key, []).append(result)
+        return found
+
+    def _newest(self) -> Any:
+        """Return a query for the newest of the results that can be compared, by version and
+        nodes."""
+        columns = benchmark_results.c
+        same = [columns[name] for name in (*_KEY, "version", "nodes")]
+        newest = select(func.max(columns.id)).group_by(*same)
+        return self._all().where(columns.id.in_(newest))
+
+    def _all(self) -> Any:
+        return select(*(benchmark_results.c[name] for name in BenchmarkResult.model_fields))
 
     async def find(
         self,
@@ -196,7 +220,7 @@ class BenchmarkResultTable(ModelTable[BenchmarkResult]):
         in these environments with the ``wanted`` values in their columns. Raises InvalidRequest
         too."""
         columns = benchmark_results.c
-        query = self._newest("version", "nodes").where(columns.environment.in_(list(environments)))
+        query = self._newest().where(columns.environment.in_(list(environments)))
         for name, value in wanted.items():
             query = query.where(columns[name] == value)
         return await self._page(query, order_by(benchmark_results, sort, _SORTS), offset, limit)

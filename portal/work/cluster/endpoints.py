@@ -1,12 +1,13 @@
 """``api/v1/session/clusters``: the workers of a session's clusters, for the session that asks.
 
-A user's clusters are replica sets of the work "dask-worker", too (``api/v1/replica-sets``).
+A user's clusters are replica sets, too, of the work "dask-worker" or "ray-worker"
+(``api/v1/replica-sets``).
 """
 
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -27,7 +28,7 @@ from portal.models.session.session import SessionRecord
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.tables import ReplicaSetTable
 
-from .kind import DaskWorker
+from .kind import KINDS, ClusterWorker, session_of
 
 _SHORTEST = 120  # seconds
 _NO_SUCH = "This session has no such cluster."
@@ -38,6 +39,7 @@ class WantedWorkers(AskedResources):
     first request, or the environment's."""
 
     workers: Annotated[int, Field(ge=0, le=MOST_REPLICAS, strict=True, examples=[8])]
+    engine: Annotated[Literal["dask", "ray"], Field(examples=["ray"])] = "dask"
 
 
 class ClusterItem(Frozen):
@@ -69,7 +71,7 @@ class ClusterAction(OwnSession, EstimatesBase):
         kind = kind_of(record)
         if record.space:
             stored = await self.parts.memberships.space(record.space)
-            raise NotAllowed(DaskWorker.not_offered(stored.space))
+            raise NotAllowed(ClusterWorker.not_offered(stored.space))
         if not kind.job_kernels:
             raise NotAllowed(f"Clusters are not offered in {kind.title}.")
         if not self.replicas.limits.per_user:
@@ -88,8 +90,7 @@ class ClusterAction(OwnSession, EstimatesBase):
     async def cluster(self, id: str, record: SessionRecord) -> ReplicaSet:
         """Return a cluster of the session that asks. Raises NotFound."""
         found = await self.table.get(record.user, id)
-        session = found.options.get(DaskWorker.option, {}).get("session")
-        if found.work != DaskWorker.name or session != record.job_id:
+        if session_of(found) != record.job_id:
             raise NotFound(_NO_SUCH)
         return found
 
@@ -137,6 +138,8 @@ class OneCluster(ClusterAction):
         record = await self.own_record()
         wanted: dict[str, Any] = self.body.model_dump(exclude_unset=True)
         workers = wanted.pop("workers")
+        engine = wanted.pop("engine", "dask")
+        (kind,) = (kind for kind in KINDS if kind.option == engine)
         what = f"{workers} workers of {record.environment}."
         async with self.audited(AuditAction.SET_REPLICAS, f"cluster {id}", record.user, what):
             await self.check(record)
@@ -149,14 +152,17 @@ class OneCluster(ClusterAction):
                     "workers",
                 )
             options = {**running_options(record), **wanted, "environment": record.environment}
-            own = {DaskWorker.option: {"session": record.job_id}}
-            if await self.stored_options(id, record) != {**options, **own}:
+            own = {kind.option: {"session": record.job_id}}
+            stored = await self.stored_options(id, record)
+            if stored is not None and kind.option not in stored:
+                raise Conflict("The 'engine' of a cluster cannot be changed. Make a new one.")
+            if stored != {**options, **own}:
                 person = Person(name=record.user, groups=record.groups)
-                _check_time((await self.decided(person, options)).request.resources.time)
+                check_time((await self.decided(person, options)).request.resources.time)
             cluster = ReplicaSet(
                 user=record.user,
                 id=id,
-                work=DaskWorker.name,
+                work=kind.name,
                 options={**options, **own},
                 replicas=workers,
                 created_at=time.time(),
@@ -178,7 +184,7 @@ class OneCluster(ClusterAction):
         return self.done("The workers are being stopped.")
 
 
-def _check_time(seconds: int | None) -> None:
+def check_time(seconds: int | None) -> None:
     """Raise InvalidRequest for a time limit in which a worker would hardly work: it ends before its
     job does, and what ends soon counts as failed."""
     if seconds is not None and seconds < _SHORTEST:

@@ -9,7 +9,8 @@ from portal.periodic import Periodic
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.tables import ReplicaSetTable
 
-from .kind import DaskWorker
+from .kind import session_of
+from .scheduler import is_kept
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -18,7 +19,8 @@ _EVERY = 10.0  # seconds
 
 
 class ClusterParts:
-    """Loop that ends the clusters whose session is over: its kernel, with the scheduler, is too."""
+    """Loop that ends the clusters whose session is over: its kernel, with the scheduler, is too.
+    Kept ones end with their scheduler's replica set."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -36,12 +38,14 @@ class ClusterParts:
         return "sessions_clusters.html", {}
 
     async def end_forsaken(self) -> None:
-        """Want no worker of clusters without a session. Raises StoreUnavailable."""
+        """Want no worker of clusters without a session, or without a scheduler if they are kept.
+        Raises StoreUnavailable."""
         table = self._services.store.table(ReplicaSetTable)
+        sets = await table.every()
         clusters = [
             found
-            for found in await table.every()
-            if found.work == DaskWorker.name and found.replicas
+            for found in sets
+            if session_of(found) is not None and found.replicas and not is_kept(found, sets)
         ]
         if not clusters:
             return
@@ -49,7 +53,6 @@ class ClusterParts:
             (record.user, record.job_id) for record in await self._services.store.sessions.living()
         }
         for cluster in clusters:
-            session = cluster.options.get(DaskWorker.option, {}).get("session", "")
-            if (cluster.user, session) not in living:
+            if (cluster.user, session_of(cluster)) not in living:
                 await table.save(cluster.model_copy(update={"replicas": 0}), 0)
                 self._services.parts_for(ReplicaParts).reconciler.changed.set()

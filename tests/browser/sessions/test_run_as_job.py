@@ -161,6 +161,34 @@ def test_two_clicks_start_a_run(
     assert opened.value.url.endswith(f"/services/portal/runs/{asked['id']}")
 
 
+def test_a_run_starts_once_although_its_answer_is_lost(
+    lab: Any, server: SessionServer, home: Path, portal: Portal
+) -> None:
+    open_lab(lab, server, "/tree/train.ipynb")
+    dialog = click_button(lab)
+    dialog.get_by_label("Name", exact=True).fill("once")
+
+    def lose(route: Any) -> None:
+        asked = json.loads(route.request.post_data)
+        assert server.client.post("portal/runs", json=asked).is_success
+        route.abort()
+
+    lab.route(re.compile(r"/portal/runs(\?\d*)?$"), lose, times=1)
+    start(dialog)
+    unknown = "does not answer. Whether the run has started is not known."
+    expect(dialog.get_by_role("alert").first).to_contain_text(unknown)
+    assert len(portal.runs) == 1
+    start(dialog)
+    expect(toast(lab, "Run “once” has started: 1 point, at most 1 at once.")).to_be_visible()
+    assert len(portal.runs) == 1
+    assert [path.name for path in (home / "runs").glob("once*")] == ["once"]
+    # Another dialog starts another run.
+    dialog = click_button(lab)
+    start(dialog)
+    expect(toast(lab, "Run “train")).to_be_visible()
+    assert len({run["id"] for run in portal.runs}) == 2
+
+
 def test_the_points_are_counted_and_errors_are_beside_their_fields(
     lab: Any, server: SessionServer, home: Path, portal: Portal
 ) -> None:

@@ -112,6 +112,7 @@ HARMLESS = {
     "/session/clusters/{id}",
     "/session/collects/{id}",
     "/session/handouts/report",
+    "/session/kept-clusters/{id}",
     "/session/kernels",
     "/session/kernels/estimates",
     "/session/kernels/{kernel}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -14,9 +15,8 @@ from typing import Any
 
 import pytest
 from frameworks import python_of
+from machine_image import machine_image
 
-from portal.demo.environments.apptainer import apptainer_environment, ensure_apptainer
-from portal.demo.home import Home
 from portal.errors import ConfigurationError
 from portal.models.session.run_logged import Logged
 from portal.work.benchmarks import results
@@ -117,6 +117,74 @@ def test_storage_is_measured_with_the_real_fio(tmp_path: Path) -> None:
     assert not list(home.iterdir())
 
 
+REAL = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("fio") is None, reason="needs root, to mount, and fio"
+)
+SMALL = ("--size=1048576", "--seconds=0.05", "--repeats=2", "--local=", "--scratch=", "--data=")
+
+
+def mounted(kind: str, options: str, folder: Path, *, before: str = "", fio: str = "") -> Any:
+    """Execute storage.py on a new file system at ``folder``, which only its processes see.
+    ``before``: a command after it is mounted; ``fio``: one before each measurement."""
+    folder.mkdir()
+    if fio:
+        program = folder.with_name("bin") / "fio"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\n{fio}\nexec {shutil.which("fio")} "$@"\n')
+        program.chmod(0o755)
+    path = f"{folder.with_name('bin')}:{os.environ['PATH']}"
+    command = shlex.join([sys.executable, str(STARTERS / "storage.py"), *SMALL, f"--home={folder}"])
+    script = f"mount -t {kind} -o {options} none {folder} && {before or ':'} && {command}"
+    script += f"; code=$?; ls -A {folder} | grep -v filler >&2; exit $code"
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        capture_output=True, text=True, cwd=folder.parent, env={**os.environ, "PATH": path},
+    )  # fmt: skip
+
+
+@REAL
+def test_a_file_system_without_o_direct_is_measured_and_named(tmp_path: Path) -> None:
+    # ramfs has none, and does not say how large it is.
+    done = mounted("ramfs", "mode=755", tmp_path / "home")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads((tmp_path / "results.json").read_text())["results"]
+    assert len(rows) == 12 and all("direct=0" in row["conditions"] for row in rows)
+    assert all(row["value"] > 0 for row in rows) and any(row["spread"] > 0 for row in rows)
+
+
+@REAL
+def test_a_file_system_that_is_full_is_named(tmp_path: Path) -> None:
+    filler = tmp_path / "home/filler"
+    done = mounted(
+        "tmpfs", "size=4m", tmp_path / "home", before=f"head -c 3500000 /dev/zero > {filler}"
+    )
+    assert done.returncode == 1
+    assert "it is full: 692,224 bytes are free, and 1,048,576 are needed." in done.stderr
+
+
+@REAL
+def test_a_file_system_that_fills_up_meanwhile_is_named(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    done = mounted("tmpfs", "size=4m", home, fio=f"cat /dev/zero > {home}/filler 2>/dev/null")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines() == [
+        f"home ({home}) could not be measured: it is full: No space left on device.",
+        "Mend that, or leave the folder out, such as with --scratch= (empty).",
+    ], "the words, and no folder that was left behind"
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_results_that_cannot_be_written_are_printed(tmp_path: Path) -> None:
+    code = SCRIPT.format(starters=str(STARTERS), script=str(STARTERS / "storage.py"))
+    environ = {"PORTAL_METRICS": "/proc/none/metrics", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "812.5 MB/s" in done.stdout
+    assert "results.json cannot be written: No such file or directory." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_collectives_start_their_own_ranks(tmp_path: Path) -> None:
     python = str(python_of("torch"))
     found = executed("collectives.py", tmp_path, "--ranks=2", "--largest=4096", python=python)
@@ -180,18 +248,9 @@ def test_time_to_accuracy_has_a_spread_over_seeds(tmp_path: Path) -> None:
 def debian(tmp_path: Path) -> dict[str, str]:
     """Variables for a container with this machine's packages, in the folder "image"."""
     try:
-        apptainer = ensure_apptainer(Home.find().cache, print)
+        return machine_image(tmp_path / "image")
     except ConfigurationError as error:
         pytest.skip(error.message)
-    bound = ("/usr", "/etc/alternatives")  # the latter names the library of linear algebra
-    for name in (*bound, "/dev", "/proc", "/sys", "/tmp", "/root", "/home", "/var/tmp"):
-        (tmp_path / "image" / name[1:]).mkdir(parents=True, exist_ok=True)
-    for name in ("bin", "lib", "lib64", "sbin"):
-        (tmp_path / "image" / name).symlink_to(f"usr/{name}")
-    for name in ("passwd", "group", "resolv.conf", "hosts", "localtime"):
-        (tmp_path / "image/etc" / name).touch()
-    path = f"{apptainer.parent}:{os.environ['PATH']}"
-    return {**apptainer_environment(), "APPTAINER_BIND": ",".join(bound), "PATH": path}
 
 
 QUICK = ("--rounds=1", "--batch=1", "--steps=1")

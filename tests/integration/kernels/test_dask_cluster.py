@@ -3,158 +3,32 @@ played. On a real Slurm: tests/hub/sessions/test_dask.py."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
-import logging
 import os
-import signal
 import socket
 import ssl
 import subprocess
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import distributed
 import pytest
-from conftest import ROOT
+from cluster_session import Session, listening, played_session, until
 from machine import patience
 from portal_session.clusters import record as records
-from portal_session.clusters.clusters import PATH, Clusters
-from portal_session.clusters.dask.error import ClusterError
+from portal_session.clusters.clusters import PATH
 from portal_session.clusters.dask.new import dask
+from portal_session.clusters.error import ClusterError
 from portal_session.clusters.job.dask_worker import security
-from portal_session.clusters.routes import broker_routes
 from portal_session.job_kernels import broker
 from portal_session.job_kernels.wire.keys import make_keys
-from portal_session.service import ServiceError
-
-MOST = 3
-
-
-class Portal(broker.Kernels):
-    """The portal and Slurm: a job is a process of this machine, which is started again when it has
-    ended."""
-
-    def __init__(self, environ: dict[str, str]) -> None:
-        super().__init__(None)
-        self._environ = environ
-        self.wanted: dict[str, int] = {}
-        self.jobs: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
-        self.resources: dict[str, Any] = {}
-        self.problem = ""
-        self.seconds = 0
-        self.started = 0
-
-    async def offered(self) -> dict[str, Any]:
-        return {"address": "127.0.0.1"}
-
-    async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        id = path.removeprefix(f"{PATH}").strip("/")
-        if not id:
-            return {"most": MOST}
-        if method == "PUT":
-            workers = body.pop("workers")
-            if workers > MOST:
-                raise ServiceError(f"The limit is {MOST}.", 403)
-            self.resources, self.wanted[id] = body, workers
-        elif method == "DELETE":
-            self.wanted[id] = 0
-        self.reconcile()
-        if method == "GET" and not self.wanted.get(id):
-            raise ServiceError("This session has no such cluster.", 404)
-        return {"id": id, "workers": self.wanted[id], "problem": self.problem}
-
-    def reconcile(self) -> None:
-        for (id, number), job in list(self.jobs.items()):
-            if job.poll() is not None:
-                del self.jobs[id, number]
-            elif number >= self.wanted[id]:
-                job.send_signal(signal.SIGTERM)
-        for id, workers in self.wanted.items():
-            for number in range(workers):
-                if (id, number) not in self.jobs:
-                    self.started += 1
-                    self.jobs[id, number] = self._job(id, number)
-
-    def _job(self, id: str, number: int) -> subprocess.Popen[bytes]:
-        about = json.dumps({"id": id, "number": number, "seconds": self.seconds})
-        of_job = {"SLURM_JOB_ID": str(100 + self.started), "SLURM_CPUS_PER_TASK": "1"}
-        return subprocess.Popen(
-            [sys.executable, "-m", "portal_session.clusters.starter"],
-            env={**self._environ, **of_job, "PORTAL_CLUSTER": about},
-            start_new_session=True,
-        )
-
-    def pids(self) -> list[int]:
-        return [job.pid for job in self.jobs.values() if job.poll() is None]
-
-
-class Session:
-    """The session's server, in a thread of its own."""
-
-    def __init__(self, home: Path, folder: Path) -> None:
-        environ = {**os.environ, "HOME": str(home), "SLURM_MEM_PER_NODE": "500"}
-        self.portal = Portal(environ)
-        self.loop = asyncio.new_event_loop()
-        self.clusters = Clusters(self.portal, "/user/ada/", os.environ, logging.getLogger("test"))
-        self._thread = threading.Thread(target=self._run, args=(folder,), daemon=True)
-        self._ready = threading.Event()
-        self._thread.start()
-        assert self._ready.wait(20)
-
-    def _run(self, folder: Path) -> None:
-        asyncio.set_event_loop(self.loop)
-
-        async def begin() -> None:
-            self._server = broker.serve(self.portal, folder, broker_routes(self.clusters))
-            self._ready.set()
-
-        self.loop.create_task(begin())
-        self.loop.run_forever()
-
-    def run(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
-
-    def keep_running(self) -> None:
-        self.loop.call_soon_threadsafe(self.portal.reconcile)
-
-    def close(self) -> None:
-        async def end() -> None:
-            self.clusters.stop()
-            self._server.stop()
-
-        self.run(end())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(10)
-        for job in self.portal.jobs.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(job.pid, signal.SIGKILL)
-            job.wait(20)
 
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:0/user/ada/")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "kernels"))  # of the jobs
-    monkeypatch.setenv(broker.VARIABLE, "")
-    with tempfile.TemporaryDirectory() as folder:
-        made = Session(tmp_path, Path(folder))
+    with played_session(tmp_path, monkeypatch) as made:
         yield made
-        made.close()
-
-
-def until(what: str, ready: Callable[[], Any], seconds: float = 40) -> None:
-    end = time.monotonic() + patience(seconds)
-    while not ready():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
 
 
 def test_one_line_gives_workers_and_close_ends_them(session: Session) -> None:
@@ -184,7 +58,7 @@ def test_one_line_gives_workers_and_close_ends_them(session: Session) -> None:
 
 
 def test_nothing_is_lost_when_workers_end_and_are_replaced(session: Session) -> None:
-    session.portal.seconds = 45  # of each job; the workers live for 30 and for 22 s
+    session.portal.seconds = 27  # of each job; the workers live for 12 and for 10 s
     cluster = dask(2)
     with cluster.client() as client:
         client.wait_for_workers(2, timeout=patience(40))
@@ -254,22 +128,6 @@ def test_nobody_reads_the_pages_at_a_port(session: Session) -> None:
             page.connect(cluster._about["socket"])
             page.sendall(b"GET /health HTTP/1.0\r\n\r\n")
             assert page.recv(1000).endswith(b"ok")
-
-
-def listening(*pids: int) -> set[int]:
-    """Return the TCP ports on which these processes listen."""
-    sockets = set()
-    for pid in pids:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                sockets.add(str(descriptor.readlink()))
-    ports = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                ports.add(int(fields[1].rpartition(":")[2], 16))
-    return ports
 
 
 def test_two_clusters_and_ports_that_are_taken(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -100,8 +101,7 @@ if os.environ.setdefault("PYTHON_OF_TEST", "") != "PYTHON":
     os.execv("PYTHON", ["PYTHON", "-m", "portal_main"])
 """
 DDP = """
-import json, os
-from pathlib import Path
+import time
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -113,14 +113,12 @@ torch.manual_seed(rank)  # DDP sends the weights of rank 0 to all
 model = DistributedDataParallel(torch.nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 print("begins", flush=True)
-for step in resumed(range(STEPS), minutes=0, model=model, optimizer=optimizer):
+for step in resumed(range(25), minutes=0, model=model, optimizer=optimizer):
     optimizer.zero_grad()
     model(torch.randn(4, 8)).square().mean().backward()
     optimizer.step()
-    if PAUSE:
-        import time
-        time.sleep(PAUSE)
-        print("step", step, flush=True)
+    time.sleep(0.2)
+    print("step", step, flush=True)
 weights = torch.cat([one.detach().flatten() for one in model.parameters()])
 all_weights = [torch.zeros_like(weights) for _ in range(dist.get_world_size())]
 dist.all_gather(all_weights, weights)
@@ -131,6 +129,53 @@ from mpi4py import MPI
 world = MPI.COMM_WORLD
 total = world.allreduce(world.rank)
 print(world.rank, world.size, total, flush=True)
+"""
+WORKERS = """
+import json, os, socket
+config = json.loads(os.environ["TF_CONFIG"])
+workers, index = config["cluster"]["worker"], config["task"]["index"]
+assert config["task"]["type"] == "worker" and str(index) == os.environ["RANK"]
+def place(worker):
+    host, port = worker.rsplit(":", 1)
+    return host, int(port)
+met = []
+with socket.create_server(place(workers[index])) as server:
+    for other, worker in enumerate(workers):
+        if other == index:
+            continue
+        while True:
+            try:
+                with socket.create_connection(place(worker), timeout=30) as own:
+                    own.sendall(bytes([index]))
+                break
+            except ConnectionRefusedError:
+                pass  # it does not listen yet
+    while len(met) < len(workers) - 1:
+        met.append(server.accept()[0].recv(1)[0])
+print("worker", index, "of", f"{len(workers)}:", sorted(met))
+"""
+# Each rank has data of its own; the weights are the same in all.
+TENSORFLOW = """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    weights = tf.Variable(tf.random.normal((8, 1)))
+tf.random.set_seed(int(os.environ["RANK"]))
+x, y = tf.random.normal((64, 8)), tf.random.normal((64, 1))
+def of_replica(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weights - y) ** 2)
+    gradient = tape.gradient(loss, weights)
+    weights.assign_sub(tf.distribute.get_replica_context().all_reduce("mean", 0.01 * gradient))
+@tf.function
+def step():
+    strategy.run(of_replica, (x, y))
+for _ in range(5):
+    step()
+print("replicas", strategy.num_replicas_in_sync)
+print("weights", [round(float(w), 6) for w in weights.numpy().ravel()])
 """
 DYING = """
 import os, signal, time
@@ -172,6 +217,14 @@ def inside(framework: str, text: str) -> str:
     return SWITCH.replace('PYTHON"', f'{python_of(framework)}"') + text
 
 
+def python_except(site: RunSite, node: str, starts: str) -> str:
+    """Return a Python that only starts where the condition ``starts`` is true."""
+    python = site.home / f"python-{node}"
+    python.write_text(f'#!/bin/bash\n{starts} || exit 255\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
 def reports(site: RunSite, run: Begun) -> list[dict[str, Any]]:
     return [one for one in site.service.reports if one["job"].startswith(f"{run.job}_")]
 
@@ -201,6 +254,11 @@ def lose_node(place: Place, site: RunSite, run: Begun) -> str:
     reason = ("State=DOWN", "Reason=Not responding")
     place.slurm.run("scontrol", "update", f"NodeName={name}", *reason)
     return name
+
+
+def message(told: list[dict[str, Any]], words: str) -> str:
+    """Return the first message with these words; "" without one."""
+    return next((one["message"] for one in told if words in one["message"]), "")
 
 
 def ended(site: RunSite, run: Begun, seconds: float = 60, *, attempt: int = 1) -> dict[str, Any]:
@@ -258,44 +316,35 @@ def test_the_first_error_is_told(place: Place, site: RunSite) -> None:
     assert "in layer" in log and log.rstrip().endswith("ValueError: rank 3 has no data")
 
 
-def test_a_rank_that_hangs_is_named(place: Place, site: RunSite) -> None:
-    run = begin(place, site, HANGING, "hanging")
+def test_ranks_that_hang_are_named(place: Place, site: RunSite) -> None:
+    """Two points at once, as each takes a quarter of a minute: rank 2 of one sleeps, that of the
+    other is in a call that uses its CPU."""
+    hanging = begin(place, site, HANGING, "hanging")
+    spinning = begin(place, site, SPINNING, "spinning", partition="gpu")
     begun: list[float] = []
 
-    def named() -> str:
-        told = reports(site, run)
+    def named() -> tuple[str, str]:
+        told = reports(site, hanging)
         if told and not begun:
             begun.append(time.monotonic())
-        return next((one["message"] for one in told if "done nothing" in one["message"]), "")
+        return message(told, "done nothing"), message(reports(site, spinning), "not gone on")
 
     try:
-        wait_until(named, 60)
+        wait_until(lambda: named()[0], 60)
         assert time.monotonic() - begun[0] < patience(30)
-        assert named().startswith("Rank 2 on cpu02 has done nothing for 1")
-        assert "it is in hanging.py, line 6, in load_data" in named()
-        assert named().endswith("while 3 others are in hanging.py, line 4, in all_reduce.")
+        wait_until(lambda: all(named()), 60)
+        idle, busy = named()
+        assert idle.startswith("Rank 2 on cpu02 has done nothing for 1")
+        assert "it is in hanging.py, line 6, in load_data" in idle
+        assert idle.endswith("while 3 others are in hanging.py, line 4, in all_reduce.")
+        assert busy.startswith("Rank 2 on gpu02 has not gone on for 1")
+        assert "it is in spinning.py, line 7, in barrier" in busy
     finally:
-        place.slurm.run("scancel", "--batch", "--signal=TERM", f"{run.job}_0")
-    last = ended(site, run)
+        place.slurm.run("scancel", f"{spinning.job}_0")
+        place.slurm.run("scancel", "--batch", "--signal=TERM", f"{hanging.job}_0")
+    last = ended(site, hanging)
     assert (last["state"], last["message"]) == ("failed", "The point was stopped")
-
-
-def test_a_rank_that_hangs_in_a_call_that_uses_its_cpu_is_named(
-    place: Place, site: RunSite
-) -> None:
-    run = begin(place, site, SPINNING, "spinning")
-
-    def named() -> str:
-        told = [one["message"] for one in reports(site, run)]
-        return next((message for message in told if "not gone on" in message), "")
-
-    try:
-        wait_until(named, 90)
-        assert named().startswith("Rank 2 on cpu02 has not gone on for 1")
-        assert "it is in spinning.py, line 7, in barrier" in named()
-    finally:
-        place.slurm.run("scancel", f"{run.job}_0")
-    ended(site, run)
+    ended(site, spinning)
 
 
 def test_a_cancelled_point_says_so(place: Place, site: RunSite) -> None:
@@ -321,65 +370,48 @@ def test_rank_0_that_is_killed_is_named(place: Place, site: RunSite) -> None:
 
 
 def test_a_rank_that_is_killed_is_named(place: Place, site: RunSite) -> None:
+    begun = time.monotonic()
     run = begin(place, site, DYING, "dying")
     last = ended(site, run)
+    assert time.monotonic() - begun < patience(9)  # nothing waits for what it says of its end
     assert last["state"] == "failed"
     assert last["message"].startswith("Rank 1 on cpu01: its program has ended without a word")
 
 
-def test_a_bad_node_is_excluded(place: Place, site: RunSite) -> None:
-    # The nodes of the partition gpu; on the second one, the environment does not start.
-    python = site.home / "python3"
-    python.write_text(
-        f'#!/bin/bash\n[ "$SLURMD_NODENAME" != gpu02 ] || exit 255\nexec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    run = begin(place, site, ROUND, "excluded", partition="gpu", program=str(python))
-    last = ended(site, run, 120)
-    assert last["state"] == "succeeded"
-    waiting = next(one for one in reports(site, run) if one["state"] == "waiting")
-    assert waiting["message"] == (
-        "gpu02 is unfit: the environment does not start there (exit code 255). The point starts "
-        "again without it (1 of 2)."
-    )
-    assert last["attempt"] == 2
-    nodes = {
-        json.loads((site.work / f"rank-{rank}.json").read_text())["SLURMD_NODENAME"]
-        for rank in range(4)
+def test_bad_nodes_are_excluded(place: Place, site: RunSite) -> None:
+    """Two points at once, as Slurm waits before it starts a job again: the environment does not
+    start on the second node, or on that of rank 0, whom another rank speaks for."""
+    bad = {
+        "gpu02": python_except(site, "gpu02", '[ "$SLURMD_NODENAME" != gpu02 ]'),
+        "gpu01": python_except(
+            site, "gpu01", '[ "$SLURM_PROCID" != 0 ] || [ "$SLURMD_NODENAME" != gpu01 ]'
+        ),
     }
-    assert len(nodes) == 2 and "gpu02" not in nodes
-
-
-def test_the_bad_node_of_rank_0_is_excluded(place: Place, site: RunSite) -> None:
-    python = site.home / "python-first"
-    python.write_text(
-        f'#!/bin/bash\n[ "$SLURM_PROCID" != 0 ] || [ "$SLURMD_NODENAME" != gpu01 ] || exit 255\n'
-        f'exec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    run = begin(place, site, ROUND, "first", partition="gpu", program=str(python))
-    last = ended(site, run, 120)
-    assert last["state"] == "succeeded"
-    (waiting,) = (one for one in reports(site, run) if one["state"] == "waiting")
-    assert waiting["message"] == (
-        "gpu01 is unfit: the environment does not start there (exit code 255). The point starts "
-        "again without it (1 of 2)."
-    )
-    assert last["attempt"] == 2
-    nodes = {
-        json.loads((site.work / f"rank-{rank}.json").read_text())["SLURMD_NODENAME"]
-        for rank in range(4)
-    }
-    assert len(nodes) == 2 and "gpu01" not in nodes
+    runs = {
+        node: begin(
+            place, site, ROUND.replace("rank-{rank}", f"{node}-{{rank}}"), f"bad-{node}",
+            partition="gpu", program=program,
+        )
+        for node, program in bad.items()
+    }  # fmt: skip
+    for node, run in runs.items():
+        last = ended(site, run, 120)
+        assert (last["state"], last["attempt"]) == ("succeeded", 2)
+        (waiting,) = (one for one in reports(site, run) if one["state"] == "waiting")
+        assert waiting["message"] == (
+            f"{node} is unfit: the environment does not start there (exit code 255). The point "
+            "starts again without it (1 of 2)."
+        )
+        nodes = {
+            json.loads((site.work / f"{node}-{rank}.json").read_text())["SLURMD_NODENAME"]
+            for rank in range(4)
+        }
+        assert len(nodes) == 2 and node not in nodes
 
 
 def test_without_other_nodes_the_bad_one_is_only_named(place: Place, site: RunSite) -> None:
-    python = site.home / "python-cpu"
-    python.write_text(
-        f'#!/bin/bash\n[ "$SLURMD_NODENAME" != cpu02 ] || exit 255\nexec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    run = begin(place, site, ROUND, "no-other", program=str(python))
+    python = python_except(site, "cpu02", '[ "$SLURMD_NODENAME" != cpu02 ]')
+    run = begin(place, site, ROUND, "no-other", program=python)
     last = ended(site, run)
     assert last["state"] == "failed"
     assert last["message"] == (
@@ -388,18 +420,10 @@ def test_without_other_nodes_the_bad_one_is_only_named(place: Place, site: RunSi
     )
 
 
-def test_pytorch_trains_on_two_nodes(place: Place, site: RunSite) -> None:
-    text = inside("torch", DDP.replace("STEPS", "20").replace("PAUSE", "0"))
-    run = begin(place, site, text, "ddp", memory="2G")
-    last = ended(site, run, 120)
-    assert last["state"] == "succeeded", (last, run.log().read_text())
-    assert run.log().read_text() == "begins\nsame True 4\n"
-
-
 def test_a_training_goes_on_after_a_lost_node(place: Place, site: RunSite) -> None:
-    text = inside("torch", DDP.replace("STEPS", "40").replace("PAUSE", "0.5"))
-    run = begin(place, site, text, "lost", memory="2G", partition="gpu")
-    wait_until(lambda: "step 5" in (run.log().read_text() if run.log().exists() else ""))
+    """By PyTorch, whose ranks have the same weights in the end."""
+    run = begin(place, site, inside("torch", DDP), "lost", memory="2G", partition="gpu")
+    wait_until(lambda: "step 2" in (run.log().read_text() if run.log().exists() else ""))
     lost = lose_node(place, site, run)
     try:
         wait_until(lambda: any(one["attempt"] == 2 for one in reports(site, run)), 90)
@@ -409,7 +433,7 @@ def test_a_training_goes_on_after_a_lost_node(place: Place, site: RunSite) -> No
         place.slurm.run("scontrol", "update", f"NodeName={lost}", "State=RESUME")
     assert last["state"] == "succeeded", last
     steps = run.log(2).read_text().split("begins")[-1]
-    assert "step 0\n" not in steps and "step 39" in steps and "same True 4" in steps
+    assert "step 0\n" not in steps and "step 24" in steps and "same True 4" in steps
 
 
 def test_mpi_finds_its_ranks(place: Place, site: RunSite) -> None:
@@ -419,6 +443,95 @@ def test_mpi_finds_its_ranks(place: Place, site: RunSite) -> None:
     folder = run.log().parent
     logs = [run.log(), *(folder / f"rank-{rank}.log" for rank in (1, 2, 3))]
     assert [log.read_text() for log in logs] == [f"{rank} 4 6\n" for rank in range(4)]
+
+
+def test_an_mpi_that_finds_no_ranks_is_refused(place: Place, site: RunSite) -> None:
+    """Open MPI 5 knows PMIx alone: without it, it would start four worlds of one rank."""
+    plugins = place.slurm.run("srun", "--mpi=list")
+    run = begin(place, site, inside("openmpi", MPI), "openmpi")
+    last = ended(site, run, 90)
+    if last["state"] == "succeeded":  # this Slurm's PMIx works
+        assert "pmix" in plugins and run.log().read_text() == "0 4 6\n"
+        return
+    message = last["message"]
+    assert last["state"] == "failed" and re.match(r"Rank \d on cpu0[12]: ImportError: ", message)
+    said = (
+        "MPI (Open MPI v5.0.11) does not find the other 3 ranks: srun has started them with PMI-2, "
+        "as the nodes lack PMIx. Install MPICH (pip install mpich) instead"
+    )
+    assert said in message and "mpi4py.rc.initialize = False" in message
+
+
+def test_mpi_that_the_script_does_not_start_is_not_refused(place: Place, site: RunSite) -> None:
+    text = "import mpi4py\nmpi4py.rc.initialize = False\nfrom mpi4py import MPI\nprint('on')\n"
+    run = begin(place, site, inside("openmpi", text), "unused")
+    assert ended(site, run, 90)["state"] == "succeeded"
+    assert run.log().read_text() == "on\n"
+
+
+def test_an_environment_without_mpi_is_refused(place: Place, site: RunSite) -> None:
+    text = f"import os\nos.environ['MPI4PY_LIBMPI'] = '/nowhere/libmpi.so'\n{MPI}"
+    run = begin(place, site, inside("mpi", text), "no-mpi")
+    last = ended(site, run, 90)
+    assert last["state"] == "failed", run.log().read_text()
+    assert "mpi4py finds no library of MPI that works" in last["message"]
+    assert "pip install mpich" in last["message"]
+
+
+def test_each_rank_has_an_address_for_tensorflow(place: Place, site: RunSite) -> None:
+    """TF_CONFIG: each rank listens at its own address, and connects to all others'."""
+    run = begin(place, site, WORKERS, "workers")
+    last = ended(site, run)
+    assert last["state"] == "succeeded", (last, run.log().read_text())
+    assert run.log().read_text() == "worker 0 of 4: [1, 2, 3]\n"
+    third = run.log().parent / "rank-3.log"
+    assert third.read_text() == "worker 3 of 4: [0, 1, 2]\n"
+
+
+def test_tensorflow_trains_on_two_nodes(place: Place, site: RunSite) -> None:
+    text = inside("tensorflow", TENSORFLOW)
+    run = begin(place, site, text, "mirrored", memory="3G", ranks=1)
+    last = ended(site, run, 200)
+    said = run.log().read_text()
+    assert last["state"] == "succeeded", (last, said)
+    assert "replicas 2" in said
+    other = (run.log().parent / "rank-1.log").read_text()
+    weights = [re.search(r"weights (.*)", log)[1] for log in (said, other)]  # type: ignore[index]
+    assert weights[0] == weights[1]
+
+
+def test_a_port_that_is_taken_meanwhile_is_named(place: Place, site: RunSite) -> None:
+    text = ROUND.replace(
+        "    with socket.create",
+        "    taken = socket.create_server(address)\n    with socket.create",
+        1,
+    )
+    run = begin(place, site, text, "taken")
+    last = ended(site, run)
+    assert last["state"] == "failed"
+    assert last["message"].startswith("Rank 0 on cpu01: OSError: [Errno 98] Address already in use")
+
+
+def test_a_rank_that_never_starts_is_named(place: Place, site: RunSite) -> None:
+    """Its environment hangs on one node, as on a file system that does not answer."""
+    python = site.home / "python-hangs"
+    python.write_text(
+        '#!/bin/bash\n[ "$SLURM_PROCID" != 3 ] || exec sleep 600\n'
+        f'exec {sys.executable} -c "\n'
+        "import runpy; from portal_session.runs.ranks import lead; lead._START = 5.0\n"
+        "runpy.run_module('portal_session.runs.point', run_name='__main__')\"\n"
+    )
+    python.chmod(0o755)
+    run = begin(place, site, ROUND, "never", program=str(python))
+    try:
+        last = ended(site, run)
+        assert last["state"] == "failed"
+        assert last["message"] == (
+            "Rank 3 did not start within 5 s. Check that the home and the environment's image can "
+            "be read on all nodes."
+        )
+    finally:  # srun waits for it
+        place.slurm.run("scancel", run.job)
 
 
 def test_ranks_in_a_container_find_each_other(place: Place, site: RunSite) -> None:

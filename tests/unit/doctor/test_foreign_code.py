@@ -23,6 +23,7 @@ DOCUMENTED = {
     "_mapping",  # SQLAlchemy: Row._mapping
     "_repr_mimebundle_",  # IPython: "Integrating your objects with IPython"
     "_exit",  # os
+    "_current_frames",  # sys
     "_int_mm",  # torch's only product of INT8 matrices; a starter asks whether there is one
 }
 

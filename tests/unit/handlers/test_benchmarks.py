@@ -4,6 +4,7 @@ runs of their own, and remove any."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +13,14 @@ import pytest
 from session_endpoints import catalog_of, parts_on, person, said, served
 
 from portal.assembly import Services
+from portal.errors import StoreUnavailable
 from portal.models.catalog.environment import Environment
 from portal.models.person import Person
 from portal.models.scope import ENVIRONMENTS_MANAGE
 from portal.models.session.run import Run
 from portal.store import Store
 from portal.work.benchmarks import endpoints
+from portal.work.benchmarks import specifications as module
 from portal.work.benchmarks.results import BenchmarkResult
 from portal.work.benchmarks.tables import BenchmarkRun, BenchmarkRunTable
 from portal.work.run.tables.runs import RunTable
@@ -154,3 +157,64 @@ async def test_any_curator_removes_a_run(site: Site) -> None:
 async def test_data_sheets_are_for_everyone(site: Site) -> None:
     items = (await site.ask("ada", "benchmarks/gpus")).json()["items"]
     assert {"NVIDIA T4", "AMD MI250"} <= {entry["title"] for entry in items}
+
+
+SHEET = """[[gpu]]
+title = "A"
+names = ["v100"]
+memory = 1
+bandwidth = 1
+watts = 1
+source = "s"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[gpu", "Expected ']]'"), ("[gpu]\ntitle = 1\n", "cannot be read"),
+        ("", "KeyError: 'gpu'"), ("gpu = 5", "cannot be read"),
+        (SHEET.replace("watts = 1", 'watts = "x"'), "watts: "),
+        (SHEET.replace('"v100"', '" "'), "names.0: "), (SHEET + "devices = 0\n", "devices: "),
+        (SHEET + "fp16 = nan\n", "fp16: "), (None, "No such file"),
+    ],
+)  # fmt: skip
+async def test_a_broken_data_sheet_takes_nothing_but_the_shares(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, words: str
+) -> None:
+    await site.have(RESULT)
+    if text is not None:
+        (tmp_path / "gpus.toml").write_text(text)
+    monkeypatch.setattr(module, "data_path", lambda name: tmp_path)
+    module.specifications.cache_clear()
+    try:
+        (row,) = (await site.ask("ada")).json()["items"]
+        assert (row["value"], row["share"]) == (2000.0, None)
+        refused = await site.ask("ada", "benchmarks/gpus")
+        assert refused.status_code == 500 and words in said(refused)
+        assert "gpus.toml cannot be read" in said(refused) and "restore its copy" in said(refused)
+        (tmp_path / "gpus.toml").write_text(SHEET)
+        assert len((await site.ask("ada", "benchmarks/gpus")).json()["items"]) == 1
+    finally:
+        module.specifications.cache_clear()
+
+
+async def test_a_database_that_is_away_is_a_sentence(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.have(RESULT)
+    database = site.parts.store.database
+
+    async def away(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("The portal's database does not answer. Try again in a moment.")
+
+    asked = [("ada", "benchmarks", "GET"), ("grace", "benchmarks/runs", "GET"),
+             ("grace", f"benchmarks/runs/{GRACES}", "PUT"),
+             ("grace", f"benchmarks/runs/{GRACES}", "DELETE")]  # fmt: skip
+    with monkeypatch.context() as outage:
+        outage.setattr(database, "run", away)
+        for token, path, method in asked:
+            more = {"json": {"renew": True}} if method == "PUT" else {}
+            answer = await site.ask(token, path, method, **more)
+            assert answer.status_code == 503 and "database does not answer" in said(answer)
+    assert (await site.ask("ada")).json()["total"] == 1

@@ -24,9 +24,9 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionState
 from portal.store import Store
-from portal.work.cluster.endpoints import ENDPOINTS
-from portal.work.cluster.kind import DaskWorker
+from portal.work.cluster.kind import DaskWorker, RayWorker
 from portal.work.cluster.parts import ClusterParts
+from portal.work.cluster.routes import ENDPOINTS
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.reconciler import Reconciler
 from portal.work.replicas.tables import ReplicaSetTable
@@ -39,6 +39,7 @@ TOKENS = {
     "course": of_server("ada", "course-deep"),
     "marimo": of_server("ada", "marimo"),
     "worker": of_server("ada", f"dask-{ID}-0"),
+    "ray worker": of_server("ada", f"ray-{ID}-0"),
     "barbaras": of_server("barbara"),
     "ada": person("ada"),
 }
@@ -56,6 +57,7 @@ RECORDS = (
     a_record("4", "marimo", options={"kind": "marimo"}, work="marimo"),
     a_record("5", f"dask-{ID}-0", options={"dask": {"id": ID}}, work="dask-worker"),
     a_record("6", user="barbara"),
+    a_record("7", f"ray-{ID}-0", options={"ray": {"id": ID}}, work="ray-worker"),
 )
 
 
@@ -135,12 +137,31 @@ async def test_a_cluster_is_a_replica_set_of_the_sessions_environment(site: Site
     assert [entry.action for entry in entries] == ["set-replicas"] * 3
 
 
+async def test_workers_of_ray_are_a_kind_of_their_own(site: Site) -> None:
+    answer = await site.ask("PUT", body={"workers": 2, "engine": "ray", "cpus": 1})
+    assert answer.json() == {"id": ID, "workers": 2, "problem": ""}
+    stored = await site.stored()
+    asked = {"environment": "torch", "account": "physics", "cpus": 1}
+    assert (stored.work, stored.options) == ("ray-worker", {**asked, "ray": {"session": "11"}})
+    kind = requested_kind({**stored.options, "ray": {"id": ID, "number": 1, "session": "11"}})
+    assert isinstance(kind, RayWorker) and kind.own_server() == f"ray-{ID}-1"
+    assert (await site.ask("GET")).json()["workers"] == 2
+    other = await site.ask("PUT", body={"workers": 2, "engine": "dask"})
+    assert other.status_code == 409 and "engine" in said(other)
+    assert (await site.ask("GET", token="second")).status_code == 404
+    over = RECORDS[0].model_copy(update={"state": SessionState.ENDED, "ended_at": time.time()})
+    await site.parts.store.sessions.save(over)
+    await site.parts.parts_for(ClusterParts).end_forsaken()
+    assert (await site.stored()).replicas == 0
+
+
 @pytest.mark.parametrize(
     ("token", "status", "words"),
     [
         ("course", 403, "Clusters are not offered in the sessions of a course."),
         ("marimo", 403, "Clusters are not offered in marimo."),
         ("worker", 403, "Clusters are not offered in a Dask worker."),
+        ("ray worker", 403, "Clusters are not offered in a Ray worker."),
         ("ada", 403, ""),
         ("nobody", 403, ""),
     ],
@@ -163,6 +184,7 @@ async def test_who_may_not(site: Site, token: str, status: int, words: str) -> N
         ({"workers": 1, "memory": "much"}, 400, "'memory' must be"),
         ({"workers": 1, "nodes": 2}, 400, "a worker is a job on one node"),
         ({"workers": 1, "cpu": 2}, 400, "cpu"),
+        ({"workers": 1, "engine": "spark"}, 400, "engine"),
         ({"workers": 1, "environment": "other"}, 400, "environment"),
         ({"workers": 1, "partition": "nowhere"}, 400, "nowhere"),
     ],

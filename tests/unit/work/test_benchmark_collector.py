@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from portal.errors import HubUnavailable, NotAllowed
+from portal.errors import HubUnavailable, NotAllowed, SlurmUnavailable
 from portal.models.catalog.catalog import Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.cluster.cluster import Job
@@ -52,10 +52,13 @@ class Slurm:
     """Accounting, and what slurmctld still has."""
 
     def __init__(self) -> None:
+        self.away = False
         self.ended: dict[int, Job] = {0: Job(id="12_0", gpus=2, gpu_type="v100", nodes=("gpu01",))}
         self.present: dict[int, Job] = {}
 
     async def ended_tasks(self, job_id: str) -> dict[int, Job]:
+        if self.away:
+            raise SlurmUnavailable("slurmdbd does not answer.")
         return self.ended
 
     async def array_tasks(self, job_id: str) -> dict[int, Job]:
@@ -83,11 +86,11 @@ class Site:
     async def may_log_in(self, user: str) -> bool:
         return self.known
 
-    async def start(self, user: str, original: Run, *, version: int, digest: str) -> Run:
+    async def start(self, user: str, original: Run, *, version: int, digest: str, id_: str) -> Run:
         if self.refusal:
             raise self.refusal
         self.repeated.append((original.name, version, digest))
-        new = a_run(f"again{version}", version=version)
+        new = a_run(f"again{version}", version=version).model_copy(update={"id": id_})
         await self.store.table(RunTable).add_run(new)
         return new
 
@@ -120,7 +123,7 @@ class Site:
         """End a run whose point has logged this value."""
         point = RunPoint(number=0, state=state, attempt=1, ended_at=9.0)
         await self.store.table(RunPointTable).save([((run.user, run.id), point)])
-        row = ("training", value, "images/s", gpus, "precision=fp16", "fp16", 2.454e10)
+        row = ("training", value, "images/s", gpus, "precision=fp16", "fp16", 2.454e10, 0.0)
         logged = Logged(tables={f"benchmark throughput {digest}": (COLUMNS, row)})
         await self.store.table(RunLoggedTable).save((run.user, run.id), 0, 1, logged)
         await self.store.table(RunTable).end(run.user, run.id, 10.0)
@@ -199,6 +202,42 @@ async def test_without_accounting_slurmctld_knows_for_a_while(
     assert "Slurm no longer knows the run's jobs" in (await site.taken(second)).problem
 
 
+async def test_an_outage_of_slurm_loses_no_results(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOKS", 3)
+    run, known = a_run("r1"), a_run("r2")
+    await site.add(run)
+    await site.end(run)
+    site.slurm.away = True
+    for _ in range(5):
+        assert (await site.taken(run)).taken_at is None
+    site.slurm.present = site.slurm.ended
+    await site.add(known)
+    await site.end(known)
+    assert (await site.taken(known)).problem == "", "slurmctld answers, although slurmdbd does not"
+    assert (await site.taken(run)).problem == ""
+
+
+async def test_a_run_that_cannot_be_read_holds_up_no_other(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged, run = a_run("r1"), a_run("r2")
+    for each in (damaged, run):
+        await site.add(each)
+        await site.end(each)
+    results = BenchmarkCollector._results
+
+    async def broken(self: Any, of: Run, jobs: Any) -> Any:
+        if of.id == damaged.id:
+            raise ValueError("a damaged row")
+        return await results(self, of, jobs)
+
+    monkeypatch.setattr(BenchmarkCollector, "_results", broken)
+    assert (await site.taken(run)).problem == ""
+    assert "could not be read" in (await site.taken(damaged)).problem
+
+
 async def test_a_deleted_run_has_no_results(site: Site) -> None:
     run = a_run()
     await site.add(run)
@@ -217,7 +256,8 @@ async def test_a_new_version_renews_a_run_once_and_a_fall_is_told_once(site: Sit
     await site.collector.collect_due()
     await site.collector.collect_due()
     assert site.repeated == [("r1", 2, "")]
-    again = a_run("again2", version=2)
+    newest, _ = await site.store.table(RunTable).of_user("ada", limit=9)
+    (again,) = (each for each in newest if each.name == "again2")
     await site.end(again, 700.0)
     taken = await site.taken(again)
     assert (taken.origin, taken.version, taken.renew) == (run.id, 2, False)
@@ -246,6 +286,40 @@ async def test_mail_is_tried_until_the_server_has_it(site: Site) -> None:
     site.on = False
     await site.collector.collect_due()
     assert len(site.mails) == 2
+
+
+class Killed(BaseException):
+    """End of the service."""
+
+
+@pytest.mark.parametrize("at", ["start", "add_run", "change"])
+async def test_a_service_that_is_killed_repeats_a_run_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Whatever was the last that it did: the next one starts nothing twice, and forgets nothing."""
+    run = a_run()
+    await site.add(run, renew=True)
+    await site.end(run)
+    await site.publish()
+    await site.taken(run)
+    await site.publish("/images/newer.sif")
+    owner: Any = Site if at == "start" else BenchmarkRunTable
+    done = getattr(owner, at)
+
+    async def last(*given: Any, **more: Any) -> None:
+        await done(*given, **more)
+        raise Killed
+
+    with monkeypatch.context() as killed, pytest.raises(Killed):
+        killed.setattr(owner, at, last)
+        await site.collector.collect_due()
+    await site.collector.collect_due()
+    await site.collector.collect_due()
+    assert site.repeated == [("r1", 2, "")]
+    again, first = await site.store.table(BenchmarkRunTable).newest()
+    if again.run == run.id:
+        again, first = first, again
+    assert (first.version, first.problem, again.origin, again.version) == (2, "", run.id, 2)
 
 
 async def test_a_renewal_that_is_refused_says_why(site: Site) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import runpy
+import statistics
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +17,9 @@ from portal.work.benchmarks import results
 from portal.work.benchmarks.results import BenchmarkResult, ReportedResult, falls, placed
 from portal.work.benchmarks.specifications import cards_of, share_of_peak, specifications
 
+STARTERS = Path(__file__).resolve().parents[3] / "deploy/environments/starters"
 TABLE = "benchmark throughput 0123456789abcdef"
-ROW = ["training", 812.5, "images/s", 2, "precision=fp16, ranks=2", "fp16", 2.454e10]
+ROW = ["training", 812.5, "images/s", 2, "precision=fp16, ranks=2", "fp16", 2.454e10, 0.01]
 ABOUT: dict[str, Any] = {
     "user": "ada",
     "run": "r1",
@@ -41,10 +46,10 @@ def a_result(**more: Any) -> BenchmarkResult:
 def test_a_table_of_a_script_is_read() -> None:
     other = logged(["x"], name="confusion", columns=["a"])
     assert list(results.logged_results(other)) == []
-    (found,) = results.logged_results(logged(ROW, [*ROW[:3], None, "", "", 0]))
+    (found,) = results.logged_results(logged(ROW, [*ROW[:3], None, "", "", 0, 0]))
     assert (found.benchmark, found.digest) == ("throughput", "0123456789abcdef")
     assert found.results == [
-        reported(), reported(gpus=None, conditions="", peak="", operations=0)
+        reported(), reported(gpus=None, conditions="", peak="", operations=0, spread=0)
     ]  # fmt: skip
 
 
@@ -53,6 +58,7 @@ def test_a_table_of_a_script_is_read() -> None:
     [
         (0, ""), (1, 0), (1, -1.0), (1, "812"), (1, True), (1, None), (2, "images a second"),
         (3, -1), (3, "2"), (3, 1.5), (4, None), (5, "fp12"), (6, -1), (6, None),
+        (7, -0.1), (7, None), (1, 1e31), (1, 1e-31), (6, 1e31), (6, True),
     ],
 )  # fmt: skip
 def test_a_row_that_is_no_result_is_refused(at: int, value: Any) -> None:
@@ -100,6 +106,63 @@ def test_a_fall_of_ten_percent_is_named() -> None:
         "training (precision=fp16, ranks=2): 90 images/s, before 100, which is 10% worse.",
     ]
     assert [result.fall for result in quiet] == [0.0] * 4
+
+
+def earlier(*values: float, spread: float = 0.0) -> list[BenchmarkResult]:
+    return [a_result(value=value, spread=spread) for value in values]
+
+
+def test_a_first_result_is_beside_none() -> None:
+    assert (a_result().compared([]).before, a_result().compared([]).fall) == (None, 0.0)
+
+
+def test_one_outlier_before_hides_no_fall_and_makes_none() -> None:
+    steady = [100.0, 101.0, 99.0, 100.0]
+    lucky, slow = earlier(130.0, *steady), earlier(*steady[:2], 70.0, *steady[2:])
+    assert a_result(value=100.0).compared(lucky).fall == 0.0
+    assert a_result(value=50.0).compared(slow).fall == pytest.approx(0.5)
+    assert a_result(value=50.0).compared(slow).before == 100.0
+
+
+def test_a_fall_is_more_than_the_earlier_runs_differ() -> None:
+    noisy, steady = earlier(100.0, 130.0, 90.0), earlier(100.0, 101.0, 99.0)
+    assert a_result(value=75.0).compared(noisy).fall == 0.0
+    assert a_result(value=55.0).compared(noisy).fall == pytest.approx(0.45)
+    assert a_result(value=88.0).compared(steady).fall == pytest.approx(0.12)
+
+
+def test_a_fall_is_more_than_the_repeats_of_both_runs_leave_open() -> None:
+    def fall(value: float, old: float, new: float) -> float:
+        return a_result(value=value, spread=new).compared(earlier(100.0, spread=old)).fall
+
+    assert fall(80.0, 0.0, 0.0) == fall(80.0, 0.01, 0.01) == pytest.approx(0.2)
+    assert fall(80.0, 0.1, 0.0) == fall(80.0, 0.0, 0.1) == 0.0
+    assert fall(60.0, 0.1, 0.0) == pytest.approx(0.4)
+
+
+def test_noise_is_rarely_a_fall_and_a_fall_is_seen() -> None:
+    """4K blocks, each the median of five, from run to run: a rule of 10 % alone says every third
+    that it fell."""
+    error_of_median = runpy.run_path(str(STARTERS / results.MODULE))["error_of_median"]
+    draw = random.Random(33)
+
+    def run(noise: float, part: float = 1.0) -> BenchmarkResult:
+        node = part * draw.lognormvariate(0, noise / 2)
+        repeats = [100 * node * draw.lognormvariate(0, noise) for _ in range(5)]
+        spread = error_of_median(repeats)
+        return a_result(value=statistics.median(repeats), spread=spread, unit="IO/s")
+
+    def falls_of(noise: float, runs: int, part: float) -> float:
+        found = [run(noise, part).compared([run(noise) for _ in range(runs)]) for _ in range(500)]
+        return sum(result.fall > 0 for result in found) / len(found)
+
+    for runs in (2, 5):
+        assert falls_of(0.15, runs, 1.0) <= 0.08
+        assert falls_of(0.15, runs, 0.4) >= 0.9
+        assert falls_of(0.01, runs, 1.0) == 0.0
+        assert falls_of(0.01, runs, 0.85) == 1.0
+    pairs = [(run(0.15).value, run(0.15).value) for _ in range(500)]
+    assert sum(new <= 0.9 * old for new, old in pairs) / len(pairs) > 0.15
 
 
 def test_the_data_sheets_are_complete() -> None:

@@ -22,8 +22,8 @@ from distributed.deploy import Adaptive, Cluster
 from tornado.ioloop import PeriodicCallback
 
 from ...job_kernels.broker_client import Broker, BrokerError
+from ..error import ClusterError, ask, check_number
 from ..job.dask_worker import private, security
-from .error import ClusterError, check_number
 
 _EVERY = 5000  # milliseconds between two looks at the portal's state
 _MOVED = 30.0  # seconds for the data of workers that are no longer wanted
@@ -147,13 +147,13 @@ class DaskCluster(Cluster):  # type: ignore[misc]
         ]
         if leaving:
             with contextlib.suppress(asyncio.TimeoutError):
-                moved = self._scheduler.retire_workers(workers=leaving, remove=False)
+                moved = self.scheduler_comm.retire_workers(workers=leaving, remove=False)
                 await asyncio.wait_for(moved, _MOVED)
         try:
             await self._ask_for(workers)
         except BaseException:
             # They take no more tasks: others must replace them.
-            await self._scheduler.retire_workers(workers=leaving, close_workers=True)
+            await self.scheduler_comm.retire_workers(workers=leaving, close_workers=True)
             raise
 
     async def _ask_for(self, workers: int) -> None:
@@ -193,10 +193,7 @@ class DaskCluster(Cluster):  # type: ignore[misc]
         await super()._close()
 
     def _ask(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return self._broker.ask(method, path, body)
-        except BrokerError as error:
-            raise ClusterError(str(error), error.status, error.field) from None
+        return ask(self._broker, method, path, body)
 
 
 class _Adaptive(Adaptive):  # type: ignore[misc]

@@ -22,9 +22,12 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
     if folder:  # a container need not see the folder of this module
         sys.path.insert(0, folder)
         import portal_frozen
+        import portal_mpi
 
         sys.path.remove(folder)
         portal_frozen.install()
+        if names["__name__"] == "__main__":
+            portal_mpi.install()
     path = os.environ["PORTAL_SOURCE"]
     with open(os.environ["PORTAL_FROZEN_SOURCE"], "rb") as file:  # noqa: PTH123
         content = file.read()
@@ -46,12 +49,32 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
 
     stack = os.environ.get("PORTAL_STACK")
     if stack and names["__name__"] == "__main__":  # where a rank waits (runs/ranks/stall.py)
+        import _thread
         import faulthandler
         import signal
 
         try:
             file = open(stack, "w")  # noqa: PTH123, SIM115 - faulthandler keeps it
-            faulthandler.register(signal.SIGRTMIN + 9, file=file, all_threads=False)
+            asked, main = signal.SIGRTMIN + 9, _thread.get_ident()
+            for number in (asked, signal.SIGRTMIN + 11):
+                faulthandler.register(number, file=file, all_threads=False)
+
+            def answer():  # type: ignore[no-untyped-def]
+                """Write where the script is, whenever it is asked: in a thread, since a signal that
+                reaches the script's own would end a sleeping call of a library."""
+                while True:
+                    signal.sigwait({asked})
+                    frame, lines = sys._current_frames().get(main), []
+                    while frame is not None:
+                        code = frame.f_code
+                        name, at = code.co_filename, frame.f_lineno or 0
+                        lines.append(f'  File "{name}", line {at} in {code.co_name}\n')
+                        frame = frame.f_back
+                    with contextlib.suppress(OSError):
+                        os.write(file.fileno(), "".join(lines).encode(errors="replace"))
+
+            signal.pthread_sigmask(signal.SIG_BLOCK, {asked})
+            _thread.start_new_thread(answer, ())
             counted = os.open(stack + ".count", os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
             signals = [0]
 

@@ -178,6 +178,6 @@ def _cloudpickle():  # type: ignore[no-untyped-def]
     except ModuleNotFoundError:
         raise RankError(
             "This environment lacks the Python package 'cloudpickle', which sends a function to "
-            "the ranks. Install it: pip install cloudpickle"
+            "the ranks. Install it with %pip install cloudpickle, and restart the kernel."
         ) from None
     return cloudpickle

@@ -19,7 +19,7 @@ from .. import RunError
 from ..execution.outcome import STOPPED, Outcome
 from ..execution.script_execution import ScriptExecution
 from ..execution.task import PlannedPoint, Task, read_point
-from .member import LOOKS, Pulse, introduce, log_name, note_end, variables
+from .member import LOOKS, Pulse, introduce, log_name, note_end, pauses, variables
 from .network import trial
 from .preflight import Exclusions, refusal
 from .team import GO, HALT, HERE, SPEAKS, STARTED, Team
@@ -88,7 +88,8 @@ class Follower:
             point.frozen.place, code, point.cwd, repeats=self._task.origin is not None
         )
         await in_thread(place)
-        more = {**dict(go["more"]), **variables(os.environ, self._team, go["address"], go["port"])}
+        at = (go["address"], go["port"], go["workers"])
+        more = {**dict(go["more"]), **variables(os.environ, self._team, *at)}
         folder, log = Path(go["folder"]), log_name(self._team.layout.rank)
         point = point._replace(values=dict(go["values"]))
         self._script = pulse.script = self._make(point, code, folder, more, log)
@@ -100,20 +101,22 @@ class Follower:
         """Try to reach rank 0's node, once it is known; return why that failed."""
         if not self._team.layout.leads_node:
             return ""
+        pause = pauses()
         while (first := await in_thread(self._team.read, HERE, 0)) is None:
             if self._reason or await in_thread(self._left):
                 return ""
-            await asyncio.sleep(LOOKS)
+            await asyncio.sleep(next(pause))
         if first.get("node") == self._team.layout.node:
             return ""
         return await trial(str(first["address"]), int(first["meeting"]), str(first["key"]))
 
     async def _told(self) -> dict[str, Any] | None:
         """Return what rank 0 tells all, once it does; None if the point does not start."""
+        pause = pauses()
         while (go := await in_thread(self._team.of_lead, GO)) is None:
             if self._reason or await in_thread(self._left):
                 return None
-            await asyncio.sleep(LOOKS)
+            await asyncio.sleep(next(pause))
         return go
 
     async def _refusal(self) -> Outcome | None:

@@ -17,7 +17,7 @@ from ..disk import read_regular, reason
 from ..execution.outcome import ENDS, RESUMES, STOPPED, Outcome
 from ..execution.script_execution import FILE, ScriptExecution
 from ..live.rendering import log_rendering
-from .member import LOOKS, Pulse, ended_at, introduce, log_name, note_end, variables
+from .member import LOOKS, Pulse, ended_at, introduce, log_name, note_end, pauses, variables
 from .network import Meeting, free_port, master_address
 from .preflight import Exclusions, missing_words, refusal
 from .stall import Watch
@@ -54,6 +54,7 @@ class LeadExecution:
         self._script: ScriptExecution | None = None
         self._stopped, self._patience = "", ENDS
         self._nodes: dict[int, str] = {}
+        self._workers: list[str] = []
         self._first: int | None = None  # the rank that failed first
         self._hangs = ""
 
@@ -123,9 +124,12 @@ class LeadExecution:
                 f"{missing_words(missing)} did not start within {_START:.0f} s. Check that the "
                 "home and the environment's image can be read on all nodes."
             )
-        self._port = await in_thread(free_port, address)
+        on_node = layout.on_node
+        self._port = await in_thread(free_port, address, on_node, on_node + 1)
         self._address = address
-        go = {**self._told, "address": address, "port": self._port}
+        self._workers = [str(here[rank].get("worker") or "") for rank in range(layout.size)]
+        to_all = {"address": address, "port": self._port, "workers": self._workers}
+        go = {**self._told, **to_all}
         await in_thread(self._team.write_for_all, GO, go)
         return None
 
@@ -134,7 +138,7 @@ class LeadExecution:
         deadline = time.monotonic() + _START
         here: dict[int, dict[str, Any]] = {}
         over: dict[int, tuple[int, str]] = {}
-        ranks = range(self._team.layout.size)
+        ranks, pause = range(self._team.layout.size), pauses()
         while len(here.keys() | over.keys()) < len(ranks) and time.monotonic() < deadline:
             for rank in ranks:
                 if rank not in here and (about := await in_thread(self._team.read, HERE, rank)):
@@ -143,11 +147,12 @@ class LeadExecution:
                     over[rank] = end
             if self._stopped:
                 break
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(next(pause))
         return here, over
 
     async def _executed(self, pulse: Pulse) -> Outcome:
-        own = self._make(variables(os.environ, self._team, self._address, self._port))
+        at = (self._address, self._port, self._workers)
+        own = self._make(variables(os.environ, self._team, *at))
         self._script = pulse.script = own
         if self._stopped:
             own.stop(self._stopped, self._patience)
@@ -224,10 +229,14 @@ class LeadExecution:
         others = set(range(1, self._team.layout.size))
         while others and time.monotonic() < deadline:
             for rank in sorted(others):
-                if await in_thread(lambda rank=rank: self._team.path(END, rank).exists()):
+                if await in_thread(self._has_ended, rank):
                     others.discard(rank)
             if others:
                 await asyncio.sleep(LOOKS)
+
+    def _has_ended(self, rank: int) -> bool:
+        """Return True if a rank's script has ended, or its program, which was killed."""
+        return self._team.path(END, rank).exists() or self._team.over(rank) is not None
 
     def _log_first(self) -> None:
         """Add the end of the failed rank's log to the point's own, which its page shows."""
@@ -236,7 +245,9 @@ class LeadExecution:
         name = log_name(self._first)
         try:
             text = read_regular(self._folder / name, 100 * 1024 * 1024, own=True)[-_LONGEST:]
-            with (self._folder / FILE).open("ab") as log:
+            # A member of a group that shares the folder may have put a link there.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(self._folder / FILE, flags), "ab") as log:
                 head = f"\n--- Rank {self._first} failed first. The end of its log, {name}: ---\n"
                 log.write(head.encode() + text)
         except OSError:

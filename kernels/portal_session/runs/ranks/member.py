@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...situation import in_thread
 from ..execution.outcome import SUCCEEDED, Outcome
 from ..execution.script_execution import ScriptExecution
 from . import stall
-from .network import interface_to
+from .layout import Layout
+from .network import free_port, interface_to, master_address, own_address
 from .preflight import node_problem
 from .team import END, ERROR, HERE, TRACE, Team
 
 LOOKS = 0.3  # seconds between two looks at the folder
+_FIRST, _GROWTH = 0.03, 1.2
 _BEATS = 2.0
 ERROR_AT = "PORTAL_ERROR_AT"  # path of a file that an error's time is noted by (`portal_main`)
 # Variables of PMI and PMIx, by which a library of MPI finds srun.
 _OF_MPI = ("PMI", "SLURM_")
+_LONGEST = 100_000  # characters of a variable; execve(2) takes 128 KiB
+
+
+def pauses() -> Iterator[float]:
+    """Yield the seconds between looks for what other ranks write at their start: first few, as they
+    start at once, and up to LOOKS, as an image may have to be unpacked elsewhere."""
+    pause = _FIRST
+    while True:
+        yield pause
+        pause = min(LOOKS, _GROWTH * pause)
 
 
 async def introduce(team: Team, **more: Any) -> None:
@@ -30,8 +44,19 @@ async def introduce(team: Team, **more: Any) -> None:
     if layout.leads_node:
         with contextlib.suppress(OSError):
             skew = await in_thread(team.skew)
-    about = {"node": layout.node, "problem": problem, "skew": skew, **more}
+    worker = await in_thread(_worker, layout)
+    about = {"node": layout.node, "problem": problem, "skew": skew, "worker": worker, **more}
     await in_thread(team.write, HERE, about)
+
+
+def _worker(layout: Layout) -> str:
+    """Return an address of this rank, with a port of its own, at which its script may listen; ""
+    if none is free. The last share of a node's ports is for `MASTER_PORT`."""
+    try:
+        address = own_address(master_address(os.environ))
+        return f"{address}:{free_port(address, layout.local_rank, layout.on_node + 1)}"
+    except OSError:
+        return ""
 
 
 def log_name(rank: int) -> str:
@@ -39,9 +64,12 @@ def log_name(rank: int) -> str:
     return f"rank-{rank}.log"
 
 
-def variables(environ: Mapping[str, str], team: Team, address: str, port: int) -> dict[str, str]:
+def variables(
+    environ: Mapping[str, str], team: Team, address: str, port: int, workers: Sequence[str] = ()
+) -> dict[str, str]:
     """Return the variables by which the script of this rank finds the others: those of
-    torch.distributed's ``env://``, which Horovod's and others' launchers set too, and srun's."""
+    torch.distributed's ``env://``, which Horovod's and others' launchers set too, srun's, and
+    TensorFlow's TF_CONFIG. ``workers``: addresses of all ranks, HOST:PORT."""
     layout = team.layout
     named = {name: value for name, value in environ.items() if name.startswith(_OF_MPI)}
     named |= {
@@ -55,6 +83,10 @@ def variables(environ: Mapping[str, str], team: Team, address: str, port: int) -
         ERROR_AT: str(team.path(ERROR)),
         stall.VARIABLE: str(team.path(TRACE)),
     }
+    task = {"type": "worker", "index": layout.rank}
+    config = json.dumps({"cluster": {"worker": list(workers)}, "task": task})
+    if len(workers) == layout.size and all(workers) and len(config) < _LONGEST:
+        named["TF_CONFIG"] = config
     if interface := interface_to(address):
         for name in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
             named[name] = environ.get(name) or interface

@@ -28,13 +28,19 @@ def master_address(environ: Mapping[str, str]) -> str:
     return environ.get("SLURM_LAUNCH_NODE_IPADDR") or socket.gethostbyname(socket.gethostname())
 
 
+def own_address(address: str) -> str:
+    """Return the address of this node from which it reaches ``address``. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))  # sends nothing
+        return str(probe.getsockname()[0])
+
+
 def interface_to(address: str) -> str:
     """Return the name of the interface by which this node reaches ``address``; "" if that is not
     known. Of its own address, the interface that has it."""
     try:
+        own = own_address(address)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((address, 9))  # sends nothing
-            own = probe.getsockname()[0]
             for _, name in socket.if_nameindex():
                 asked = struct.pack("256s", name.encode()[:15])
                 with contextlib.suppress(OSError):  # it has no address
@@ -45,16 +51,17 @@ def interface_to(address: str) -> str:
     return ""
 
 
-def free_port(address: str) -> int:
+def free_port(address: str, share: int = 0, shares: int = 1) -> int:
     """Return a port of ``address`` that is free and that no program gets unless it asks for it by
-    its number: the kernel gives none below its own range. Raises OSError."""
+    its number: the kernel gives none below its own range. Of several who choose at the same time,
+    each has one of the ``shares`` of the ports. Raises OSError."""
     try:
         above = int(_RANGE.read_text().split()[0])
     except (OSError, ValueError, IndexError):
         above = 32_768
     ports = range(_LOWEST, above) if above > _LOWEST + 1_000 else range(1_024, 65_536)
-    for _ in range(_TRIES):
-        port = random.SystemRandom().choice(ports)
+    ports = ports[share::shares]
+    for port in random.SystemRandom().sample(ports, min(_TRIES, len(ports))):
         with socket.socket(socket.AF_INET) as trial:
             with contextlib.suppress(OSError):
                 trial.bind((address, port))

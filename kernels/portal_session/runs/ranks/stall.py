@@ -20,15 +20,19 @@ from ..disk import read_regular
 from .team import ALIVE, STACK, STACKS, TRACE, Team
 
 VARIABLE = "PORTAL_STACK"  # path of the file for the stack of a script (library/portal_main.py)
-SIGNAL = signal.SIGRTMIN + 9  # the same there
-# Another one there: Python counts it in a file between two of its instructions, not within a call.
+# The same there: a thread of the script takes it, as one that reaches a sleeping call ends that
+# (PyTorch's ranks that wait for rank 0's port would fail, "Interrupted system call").
+SIGNAL = signal.SIGRTMIN + 9
+# Python counts it in a file between two of its instructions, not within a call.
 GOES_ON = signal.SIGRTMIN + 10
+AT_ONCE = signal.SIGRTMIN + 11  # the same as SIGNAL, without Python: a call may not let it run
 COUNT = ".count"  # ending of that file's path
 IDLE = 12.0  # seconds until the stacks are compared
 _ASKS = 4.0  # seconds between two of these signals
 _AGAIN = 5.0  # seconds between two comparisons
 _LATE = 3.5  # seconds for the answers, of which some may not come
 _SILENT = 15.0  # seconds without a sign of a rank
+_RUNS, _NOT_ASLEEP = "R", "RD"  # states of a thread (proc(5))
 _SHARE = 0.02  # of a CPU that is nothing
 _FRAME = re.compile(r'  File "(.+)", line ([0-9]+) in (.+)')
 _LIBRARIES = re.compile(r"/lib(64)?/python|/(site|dist)-packages/|^<|/portal_main\.py$")
@@ -71,8 +75,9 @@ class Activity:
         if busy:
             self._busy_at = now
         self._used, self._at = used, now
-        self._answer(pid)
-        still = self._still(pid, now) if busy else 0.0
+        self._answer(pid, state)
+        # One whose main thread sleeps must not be woken; its others may use the CPU.
+        still = self._still(pid, now) if busy and state == _RUNS else 0.0
         return {"idle": round(now - self._busy_at, 1), "still": round(still, 1), "state": state}
 
     def _still(self, pid: int, now: float) -> float:
@@ -91,7 +96,7 @@ class Activity:
                 os.kill(pid, GOES_ON)
         return 0.0
 
-    def _answer(self, pid: int) -> None:
+    def _answer(self, pid: int, state: str) -> None:
         request = (self._team.of_lead(STACKS) or {}).get("number", 0)
         trace = self._team.path(TRACE)
         if request == self._asked or not trace.exists() or not _handles(pid, SIGNAL):
@@ -99,12 +104,10 @@ class Activity:
         self._asked = request
         before = trace.stat().st_size
         with contextlib.suppress(OSError):
-            os.kill(pid, SIGNAL)
-            for _ in range(10):
-                time.sleep(0.05)
-                if trace.stat().st_size > before:
+            for number in (SIGNAL, AT_ONCE) if state in _NOT_ASLEEP else (SIGNAL,):
+                os.kill(pid, number)
+                if _grows(trace, before):
                     break
-            time.sleep(0.05)
             text = read_regular(trace, _LARGEST, own=True)[before:].decode(errors="replace")
             frame = _own_frame(text)
             self._team.write(STACK, {"number": request, "frame": frame and list(frame)})
@@ -203,6 +206,17 @@ def _own_frame(text: str) -> Frame | None:
         if not _LIBRARIES.search(file):
             return Frame(file, int(line), function)
     return None
+
+
+def _grows(trace: Path, size: int) -> bool:
+    """Wait half a second for a file to have more than ``size`` bytes; return True if it has.
+    Raises OSError."""
+    for _ in range(10):
+        time.sleep(0.05)
+        if trace.stat().st_size > size:
+            time.sleep(0.05)  # the rest of it
+            return True
+    return False
 
 
 def _handles(pid: int, number: int) -> bool:

@@ -20,14 +20,14 @@ LONGEST_NAME = 60
 _NUMBER = re.compile(r"-[0-9]{1,6}$")
 
 
-def repeat(user: str, original: Run, name: str) -> Run:
+def repeat(user: str, original: Run, name: str, id_: str = "") -> Run:
     """Return a new run of ``user`` that repeats ``original`` under this name, which is also that of
-    its folder: beside the original's or, for another user, in ``runs`` of their home. Raises
-    Conflict if the path of that is too long."""
+    its folder: beside the original's or, for another user, in ``runs`` of their home. ``id_``:
+    its id, "" for a random one. Raises Conflict if the path of the folder is too long."""
     place = original.folder.rpartition("/")[0] if user == original.user else "~/runs"
     if len(f"{place}/{name}") > LONGEST_PATH:
         raise Conflict(f"The path of the folder of '{name}' would be too long.")
-    id_ = str(uuid.uuid4())
+    id_ = id_ or str(uuid.uuid4())
     in_space: dict[str, Any] = {SPACE: original.space}
     return Run(
         id=id_,

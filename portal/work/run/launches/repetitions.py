@@ -22,17 +22,19 @@ class RunRepetitions:
         stored = await self._store.table(RunTable).names(user)
         return free_name(original, stored | self._names.get(user, set()))
 
-    async def start(self, user: str, original: Run, *, version: int, digest: str) -> Run:
+    async def start(
+        self, user: str, original: Run, *, version: int, digest: str, id_: str = ""
+    ) -> Run:
         """Start a new run of ``user`` that repeats ``original``; return it once Slurm has its job.
-        ``version`` of its environment, and the ``digest`` of its image. Raises what
-        ``RunStarts.begin`` does."""
+        ``version`` of its environment, and the ``digest`` of its image; ``id_`` of the new run, ""
+        for a random one. Raises what ``RunStarts.begin`` does."""
         name = await self.name(user, original)
         # Nothing is awaited before it is noted, or two that start at once would share a folder.
         names = self._names.setdefault(user, set())
         names.add(name)
         try:
             pinned = original.model_copy(update={"version": version, "digest": digest})
-            run = repeat(user, pinned, name)
+            run = repeat(user, pinned, name, id_)
             await self._starts.begin(run)
         finally:
             names.discard(name)

@@ -3,6 +3,8 @@ workers: tests/integration/kernels/test_dask_cluster.py."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import logging
 import socket
@@ -17,6 +19,7 @@ from portal_session.clusters.record import ClusterRecord
 from portal_session.clusters.starter import lifetime, options
 from portal_session.job_kernels.record import BadRecord
 from portal_session.job_kernels.wire.keys import make_keys
+from portal_session.programs.program import connects
 from portal_session.service import ServiceError
 
 RECORD = ClusterRecord("5e2f3c1a0b7d", "/usr/bin/python3", "/home/ada", "certificate", "key")
@@ -100,6 +103,22 @@ def test_only_a_record_of_this_account_alone_is_read(home: Path) -> None:
         records.read(RECORD.id)
     with pytest.raises(BadRecord, match="not the id"):
         records.path_of("../x")
+
+
+def test_a_scheduler_that_is_busy_for_long_is_there(home: Path) -> None:
+    """Its kernel computes, and has taken no connection since the queue of its socket was full."""
+    place = home / "scheduler"
+    with socket.socket(socket.AF_UNIX) as scheduler, contextlib.ExitStack() as asked:
+        scheduler.bind(str(place))
+        assert not connects(place)
+        scheduler.listen(0)
+        for _ in range(3):
+            other = asked.enter_context(socket.socket(socket.AF_UNIX))
+            other.setblocking(False)
+            full = other.connect_ex(str(place))
+        assert full == errno.EAGAIN
+        assert connects(place)
+    assert not connects(place)
 
 
 def test_the_certificate_is_good_enough_for_strict_pythons() -> None:

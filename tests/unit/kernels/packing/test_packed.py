@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,8 +37,8 @@ def packing(home: Path, monkeypatch: pytest.MonkeyPatch) -> Packer:
     """A packer whose mksquashfs writes what it was asked to."""
     made = Packer(home, 2, lambda name: f"'{name}' is bound.")
 
-    def write(program: str, source: Path, part: Path, progress: Any) -> None:
-        part.write_bytes(b"hsqs")
+    def write(program: str, source: Path, image: int, progress: Any) -> None:
+        Path(f"/proc/self/fd/{image}").write_bytes(b"hsqs")
 
     monkeypatch.setattr(made, "_run", write)
     return made
@@ -50,6 +51,8 @@ def names(folder: Path) -> list[str]:
 def packed(packing: Packer, *asked: str) -> Any:
     progress = packing.start(*asked)
     wait_until("it has ended", lambda: not progress.living)
+    assert packing._work is not None
+    packing._work.join(10)  # it removes what is left
     return progress
 
 
@@ -119,8 +122,8 @@ def test_an_empty_folder_and_a_full_disk(
 def test_a_failure_leaves_nothing(
     packing: Packer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(program: str, source: Path, part: Path, progress: Any) -> None:
-        part.write_bytes(b"half")
+    def full(program: str, source: Path, image: int, progress: Any) -> None:
+        os.write(image, b"half")
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     monkeypatch.setattr(packing, "_run", full)
@@ -128,7 +131,7 @@ def test_a_failure_leaves_nothing(
     assert progress.words == f"{home}/data.sqsh cannot be written: Disk quota exceeded."
     assert names(home) == ["data"]
 
-    def taken(program: str, source: Path, part: Path, progress: Any) -> None:
+    def taken(program: str, source: Path, image: int, progress: Any) -> None:
         (home / "data.sqsh").write_text("of another program")
 
     monkeypatch.setattr(packing, "_run", taken)
@@ -252,3 +255,52 @@ def test_the_command_lists_and_forgets() -> None:
     assert said.endswith("Its image is still there: /d.sqsh")
     with pytest.raises(PortalError, match="only works in a session"):
         run([], {}, print)
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["", "no hard links"])
+def test_a_link_in_the_place_of_the_image_that_is_made_is_not_followed(
+    packing: Packer, home: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """In a group's folder, another member may exchange it between its creation and its end."""
+    write, victim = packing._run, home / "bashrc"
+    victim.write_text("mine")
+    victim.chmod(0o600)
+
+    def exchanged(*given: Any) -> None:
+        (part,) = home.glob(".data.sqsh.*.part")
+        part.unlink()
+        part.symlink_to(victim)
+        write(*given)
+
+    def without_links(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(packing, "_run", exchanged)
+    if not links:
+        monkeypatch.setattr(packer.os, "link", without_links)
+    progress = packed(packing, str(home / "data"))
+    assert progress.state == "failed"
+    assert "Another user has exchanged .data.sqsh" in progress.words
+    assert (victim.read_text(), victim.stat().st_mode & 0o777) == ("mine", 0o600)
+    assert names(home) == ["bashrc", "data"]
+
+
+def test_no_image_where_strangers_may_exchange_it(packing: Packer, home: Path) -> None:
+    shared = home / "shared"
+    (shared / "data").mkdir(parents=True)
+    (shared / "data/1.txt").write_text("one")
+    shared.chmod(0o777)
+    assert packed(packing, str(shared / "data")).image == str(home / "data.sqsh")
+    with pytest.raises(PackingError, match="Every user may exchange files in"):
+        packing.start(str(shared / "data"), str(shared / "own.sqsh"), "own")
+
+
+def test_a_name_of_a_file_does_nothing_to_a_terminal(
+    packing: Packer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise PackingError("/data/\x1b]0;owned\x07\n\u202ex cannot be read: Permission denied.")
+
+    monkeypatch.setattr(packing, "_run", refused)
+    words = packed(packing, "~/data").words
+    assert words == "/data/?]0;owned???x cannot be read: Permission denied."

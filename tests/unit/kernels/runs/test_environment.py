@@ -44,7 +44,7 @@ def test_arguments_of_a_script() -> None:
 
 def test_kernels_and_terminals_of_a_session_find_the_metrics() -> None:
     """`portal_metrics` is imported as in a run, so that a notebook works in both."""
-    names = ("checkpoint", "cluster", "frozen", "main", "metrics", "states", "train")
+    names = ("checkpoint", "cluster", "frozen", "main", "metrics", "mpi", "states", "train")
     modules = [f"portal_{name}" for name in names]
     assert sorted(path.stem for path in LIBRARY.glob("*.py")) == modules
     kernel = {"PYTHONPATH": "/opt/site"}

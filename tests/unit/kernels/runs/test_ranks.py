@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -15,7 +16,8 @@ import pytest
 from portal_session.runs.execution.outcome import Outcome
 from portal_session.runs.ranks import follower, preflight, stall
 from portal_session.runs.ranks.layout import Layout
-from portal_session.runs.ranks.member import variables
+from portal_session.runs.ranks.lead import LeadExecution
+from portal_session.runs.ranks.member import LOOKS, log_name, pauses, variables
 from portal_session.runs.ranks.network import Meeting, free_port, interface_to, trial
 from portal_session.runs.ranks.preflight import Exclusions, refusal, unfit_nodes
 from portal_session.runs.ranks.stall import Activity, Watch
@@ -158,6 +160,23 @@ def test_the_port_is_free_and_given_to_no_other() -> None:
         pass
 
 
+def test_ranks_of_a_node_never_choose_the_same_port() -> None:
+    chosen = [{free_port("127.0.0.1", share, 3) % 3 for _ in range(20)} for share in range(3)]
+    assert all(len(ports) == 1 for ports in chosen)
+    assert len(set.union(*chosen)) == 3
+
+
+@pytest.mark.parametrize(
+    "workers", [(), ("gpu01:1",), ("gpu01:1", "gpu01:2", "", "gpu02:2"), ("g" * 50_000,) * 4]
+)
+def test_tensorflow_is_told_of_all_ranks_or_of_none(tmp_path: Path, workers: Any) -> None:
+    team = Team(layout(tmp_path, 3))
+    assert "TF_CONFIG" not in variables({}, team, "127.0.0.1", 1, workers)
+    all_four = ["gpu01:1", "gpu01:2", "gpu02:1", "gpu02:2"]
+    told = json.loads(variables({}, team, "127.0.0.1", 1, all_four)["TF_CONFIG"])
+    assert told == {"cluster": {"worker": all_four}, "task": {"type": "worker", "index": 3}}
+
+
 def test_the_interface_is_that_of_the_address() -> None:
     assert interface_to("127.0.0.1") == "lo"
 
@@ -178,6 +197,14 @@ def test_a_script_finds_the_others_by_its_variables(tmp_path: Path) -> None:
         )
         is None
     )
+
+
+def test_a_rank_that_starts_at_once_is_seen_at_once() -> None:
+    """It is seen after a fifth of the time that it needs, and the home is not asked for ever."""
+    looks = list(itertools.islice(pauses(), 40))
+    for number in range(1, 12):
+        assert looks[number] <= 0.05 + 0.2 * sum(looks[:number])
+    assert looks[-1] == LOOKS and sum(looks[:20]) > 3
 
 
 def test_files_of_a_rank_are_whole_or_absent(team: Team) -> None:
@@ -271,8 +298,8 @@ def test_two_ranks_that_wait_for_each_other_are_named(team: Team) -> None:
 
 
 def test_python_that_goes_on_counts_signals(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
-    used, now = [0.0], [100.0]
-    monkeypatch.setattr(stall, "_use", lambda pid: (used[0], "R"))
+    used, now, state = [0.0], [100.0], ["R"]
+    monkeypatch.setattr(stall, "_use", lambda pid: (used[0], state[0]))
     monkeypatch.setattr(stall.time, "monotonic", lambda: now[0])
     activity, counts = Activity(team), team.path("trace.count")
     counts.write_text("")
@@ -289,8 +316,12 @@ def test_python_that_goes_on_counts_signals(team: Team, monkeypatch: pytest.Monk
         counts.write_text("1")
         assert [still() for _ in range(2)] == [0.0, 2.0]
         assert len(signals) == 2
+        counts.write_text("2")
+        state[0] = "S"  # it waits, as for one of its threads: no signal ends a call
+        assert [still() for _ in range(4)] == [0.0] * 4 and len(signals) == 2
         now[0] += 2.0  # without use of a CPU
         assert activity.about(os.getpid())["still"] == 0.0
+        state[0] = "R"
     finally:
         signal.signal(stall.GOES_ON, before)
     assert still() == 0.0, "by default, the signal would end the process"
@@ -367,3 +398,22 @@ def test_one_rank_elsewhere_speaks_for_rank_0(
     deputy = follower.Follower(task, team, {}, None, None, report)  # type: ignore[arg-type]
     assert asyncio.run(deputy.run()) == (86 if acts else 0)
     assert reported == ["waiting"] * acts
+
+
+def test_the_log_of_the_rank_that_failed_first_follows_no_link(tmp_path: Path) -> None:
+    """Members of a group may put a link in the place of a log in a folder that they share."""
+    team: Any = SimpleNamespace(layout=SimpleNamespace(size=2))
+    none: Any = None
+    lead = LeadExecution(team, tmp_path, none, none, {}, none, none)
+    lead._first = 1
+    victim, log = tmp_path / "bashrc", tmp_path / "output.log"
+    (tmp_path / log_name(1)).write_text("no data\n")
+    victim.write_text("mine")
+    log.symlink_to(victim)
+    lead._log_first()
+    assert victim.read_text() == "mine"
+    log.unlink()
+    log.write_text("rank 0\n")
+    lead._log_first()
+    assert log.read_text().startswith("rank 0\n\n--- Rank 1 failed first.")
+    assert log.read_text().endswith("no data\n")

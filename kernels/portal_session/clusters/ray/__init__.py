@@ -1,0 +1,1 @@
+"""Ray clusters of a notebook."""
