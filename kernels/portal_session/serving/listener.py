@@ -1,0 +1,76 @@
+"""Listener of a replica: TLS connections of the gateway, on a port that strangers reach.
+
+A connection is anybody's until its handshake is over, so few of them are held: beyond that, the
+oldest of the address that has most of them is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections import Counter
+from typing import Any, Callable
+
+_MOST = 64  # handshakes at once
+_PATIENCE = 10.0  # seconds for one
+_PAUSE = 0.1  # seconds, where no more files can be opened
+
+
+class Listener:
+    """Server on the socket ``bound``; ``protocol`` makes that of each connection of the gateway."""
+
+    def __init__(
+        self, bound: socket.socket, tls: ssl.SSLContext, protocol: Callable[[], Any]
+    ) -> None:
+        self._bound, self._tls, self._protocol = bound, tls, protocol
+        self._shaking: dict[asyncio.Task[None], tuple[str, socket.socket]] = {}
+        bound.setblocking(False)
+        self._accepting = asyncio.ensure_future(self._accept())
+
+    async def close(self) -> None:
+        """Accept no more. Connections of the gateway stay."""
+        self._accepting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._accepting
+        self._bound.close()
+        for _, connection in list(self._shaking.values()):
+            _shut(connection)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(self._bound)
+            except OSError:
+                await asyncio.sleep(_PAUSE)
+                continue
+            if len(self._shaking) >= _MOST:
+                self._cut_one()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = loop.create_task(self._shake(connection))
+            self._shaking[task] = (str(address[0]), connection)
+            task.add_done_callback(lambda task: self._shaking.pop(task, None))
+
+    async def _shake(self, connection: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._protocol, connection, ssl=self._tls, ssl_handshake_timeout=_PATIENCE
+            )
+        except OSError:  # ssl.SSLError too: of the other side, which may be anybody
+            connection.close()
+
+    def _cut_one(self) -> None:
+        ((most, _),) = Counter(host for host, _ in self._shaking.values()).most_common(1)
+        for task, (host, connection) in self._shaking.items():
+            if host == most:
+                # Not by cancelling: asyncio goes on with a handshake that is yet to begin.
+                _shut(connection)
+                del self._shaking[task]
+                return
+
+
+def _shut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
