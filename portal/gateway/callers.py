@@ -114,18 +114,22 @@ class Callers:
         raise Refused(failed.status, words, 5 if failed.status == 503 else None)
 
     def _address(self, request: web.BaseRequest) -> str:
-        """Return the caller's address: of a proxy's requests, the last that the proxy has added."""
-        peer = request.remote or "local"
+        """Return the caller's address: of a proxy's requests, the last that the proxy has added;
+        "" for a request from the proxy's machine itself."""
+        peer = request.remote or ""
         if peer in self._proxies:
-            forwarded = request.headers.getall("X-Forwarded-For", [])
-            if forwarded:
-                return forwarded[-1].rpartition(",")[2].strip()[:64] or peer
+            forwarded = request.headers.getall("X-Forwarded-For", [""])
+            return forwarded[-1].rpartition(",")[2].strip()[:64]
         return peer
 
 
 @contextlib.contextmanager
 def _counted(counter: Counter[str], key: str, most: int, words: str) -> Iterator[None]:
-    """Count a request while it lasts. Raises Refused with ``words`` beyond ``most``."""
+    """Count a request while it lasts; an unknown ``key`` ("") is not counted. Raises Refused with
+    ``words`` beyond ``most``."""
+    if not key:
+        yield
+        return
     if counter[key] >= most:
         raise Refused(429, words, 1)
     counter[key] += 1

@@ -11,6 +11,7 @@ import contextlib
 import re
 import socket
 import time
+from asyncio import sslproto
 from typing import Any
 
 import aiohttp
@@ -29,6 +30,9 @@ _CONNECT = 5.0  # seconds; a node that is lost does not refuse
 _STALLED = 30.0  # seconds for which a caller may leave 64 KiB unread
 _READ = 64 * 1024
 _HEADER = 64 * 1024  # bytes of one header of an answer
+# Bytes of asyncio's buffer for each TLS connection, which it fills with zeros: with its 256 KiB,
+# two thousand streams would take half a gigabyte. A TLS record has 16 KiB at most.
+_BUFFER = 16 * 1024
 # The node's side says that the program has not seen a request: any other replica may have it.
 NOT_SEEN = "X-Portal-Not-Seen"
 _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
@@ -47,6 +51,7 @@ class Forwarding:
     def __init__(self, routes: RoutesFile) -> None:
         self._routes = routes
         self.closing = False  # the caller's connection ends with its request
+        sslproto.SSLProtocol.max_size = _BUFFER
         connector = aiohttp.TCPConnector(
             limit=0, keepalive_timeout=IDLE, ttl_dns_cache=60, socket_factory=_socket
         )

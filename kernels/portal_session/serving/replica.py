@@ -91,6 +91,7 @@ class Replica:
             await listener.close()
             await self._drain()
         finally:
+            await listener.close()
             reporting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reporting
@@ -136,8 +137,7 @@ class Replica:
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not longer than until the job is told to end."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), seconds)
+        await _wait_for(self._stopped, seconds)
 
     async def _drain(self) -> None:
         """Wait until no request is in flight, for the time that they have."""
@@ -163,5 +163,14 @@ class Replica:
             except Exception as error:  # whatever it is, serving goes on
                 pause = _RETRY
                 print(f"The portal was not told: {error}", file=sys.stderr, flush=True)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), pause)
+            await _wait_for(self._changed, pause)
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, at most so long. asyncio.wait_for may lose a cancellation (CPython issue
+    86296)."""
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({waiting}, timeout=seconds)
+    finally:
+        waiting.cancel()
