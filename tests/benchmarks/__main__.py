@@ -19,6 +19,7 @@ from . import (
     class_start,
     course_board,
     dask_workers,
+    endpoints,
     estimates,
     gpu_cells,
     home,
@@ -75,6 +76,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "board": course_board.measure,
     "runs": runs.measure,
     "home": home.measure,
+    "endpoints": endpoints.measure,
 }
 ORDER = (
     "visits",
@@ -154,6 +156,7 @@ _ROWS = {
     "sessions": (sessions.WHAT,),
     "runs": (runs.WHAT,),
     "home": (home.WHAT,),
+    "endpoints": (endpoints.WHAT,),
 }
 
 

@@ -38,13 +38,12 @@ class Listener:
         self._accepting = asyncio.ensure_future(self._accept())
 
     async def close(self) -> None:
-        """Accept no more; may be called again. Connections of the gateway stay."""
+        """Accept no more; may be called again. Connections stay, and handshakes go on: with TLS 1.3
+        the gateway has sent a request before its handshake is over here."""
         self._accepting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._accepting
         self._bound.close()
-        for _, _, connection in list(self._shaking.values()):
-            _shut(connection)
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()

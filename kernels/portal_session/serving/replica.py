@@ -28,6 +28,9 @@ _DEATHS = 5  # of the program in ...
 _PERIOD = 600.0  # ... seconds, after which the job fails
 _AGAIN = 30.0  # seconds between two reports of the same
 _RETRY = 2.0  # seconds until a report is repeated that did not arrive
+# Seconds for which idle connections stay at the end: a request that is sent on one is told that it
+# was not seen, where a closed connection would leave that open.
+_LINGER = 3.0
 _HEALTH = 5.0  # seconds for one answer about the program's health
 
 
@@ -141,8 +144,9 @@ class Replica:
 
     async def _drain(self) -> None:
         """Wait until no request is in flight, for the time that they have."""
-        deadline = time.monotonic() + self._definition.drain
-        while self._forwarding.in_flight and time.monotonic() < deadline:  # noqa: ASYNC110
+        now = time.monotonic()
+        least, most = now + _LINGER, now + max(_LINGER, self._definition.drain)
+        while time.monotonic() < (most if self._forwarding.in_flight else least):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         if self._forwarding.in_flight:
             words = f"{self._forwarding.in_flight} requests are cut: their time is over."

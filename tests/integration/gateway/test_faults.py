@@ -38,13 +38,14 @@ async def test_a_replica_that_is_told_to_end_fails_no_request(
     """It ends with no word to the gateway: streams end whole, the rest goes to the other one."""
     await asyncio.gather(site.add_replica("a"), site.add_replica("b"))
     await site.serve("a", "b")
-    results: list[tuple[int, bool]] = []
+    results: list[tuple[int, bool, str]] = []
 
     async def ask(number: int) -> None:
         path = "/v1/stream?n=20&pause=0.05" if number % 2 else "/v1/x"
         async with client.post(site.url(path), data=b"x" * 100) as response:
             text = await response.read()
-            results.append((response.status, path == "/v1/x" or text.endswith(b"[DONE]\n\n")))
+            whole = path == "/v1/x" or text.endswith(b"[DONE]\n\n")
+            results.append((response.status, whole, "" if whole else text.decode()))
 
     tasks = []
     for number in range(200):
@@ -53,7 +54,7 @@ async def test_a_replica_that_is_told_to_end_fails_no_request(
         if number == 60:
             site.replicas["a"].send_signal(signal.SIGTERM)
     await asyncio.gather(*tasks)
-    assert results == [(200, True)] * 200
+    assert results == [(200, True, "")] * 200
     assert await asyncio.to_thread(site.replicas["a"].wait, 30) == 0
     assert not site.reports["a"]["ready"]
 
