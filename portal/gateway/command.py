@@ -6,16 +6,16 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-from traitlets import Integer, Unicode
 
 from ..command import SiteCommand
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, InvalidRequest
 from .access import Access
 from .callers import Callers
 from .forwarding import Forwarding
@@ -27,6 +27,8 @@ from .state import Changes, StateServer
 
 ROUTES = "routes.json"
 _LOOK = 0.25  # seconds between two looks at the file of routes
+_HUB = "http://127.0.0.1:8081/hub/api"
+_PROXIES = frozenset({"127.0.0.1", "::1"})  # X-Forwarded-For of these names the caller
 _BACKLOG = 1024
 _STOP = 60.0  # seconds for which requests may end; below TimeoutStopSec of the unit
 PER_USER = 200  # requests at once, waiting ones included
@@ -34,43 +36,28 @@ PER_ADDRESS = 400  # requests, and connections of an address that is no proxy's
 
 
 class GatewayApp(SiteCommand):
-    """Run the gateway until it gets SIGTERM."""
+    """Run the gateway on HOST:PORT, for a proxy on this machine, until it gets SIGTERM.
+
+    Its environment says the rest, as units do: STATE_DIRECTORY (systemd.exec(5)), mode 700, for its
+    key, the routes that the web service writes and the socket on which it tells its state, belongs
+    to the account of both; JUPYTERHUB_API_URL is the Hub's API, which is asked about tokens.
+    """
 
     name = "portal-gateway"
-    description = "The gateway of endpoints, in a process of its own."
-    aliases = {
-        **SiteCommand.aliases,
-        "directory": "GatewayApp.directory",
-        "ip": "GatewayApp.ip",
-        "port": "GatewayApp.port",
-        "hub-api-url": "GatewayApp.hub_api_url",
-        "proxies": "GatewayApp.proxies",
-    }
-
-    directory = Unicode(
-        "/var/lib/data-scientist-portal/gateway",
-        help="""State directory, mode 700: the gateway's key, the routes that the web service
-        writes, and the socket on which the gateway tells its state. It belongs to the account of
-        both.""",
-    ).tag(config=True)
-    ip = Unicode("127.0.0.1", help="IP address on which the gateway listens for the proxy.").tag(
-        config=True
-    )
-    port = Integer(
-        8003, min=1, max=65535, help="Port on which the gateway listens for the proxy."
-    ).tag(config=True)
-    hub_api_url = Unicode(
-        "http://127.0.0.1:8081/hub/api", help="URL of the Hub's API, which is asked about tokens."
-    ).tag(config=True)
-    proxies = Unicode(
-        "127.0.0.1,::1",
-        help="Addresses of proxies, with commas; their X-Forwarded-For names the caller.",
-    ).tag(config=True)
+    description = "The gateway of endpoints, in a process of its own: gateway HOST:PORT."
 
     def run(self) -> bool:
-        """Run until the end. Raises ConfigurationError."""
+        """Run until the end. Raises InvalidRequest, ConfigurationError."""
+        address = self.argument("Say the address that the gateway listens on", "HOST:PORT")
+        ip, _, port = address.rpartition(":")
+        if not ip or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 65536:
+            raise InvalidRequest(f"'{address[:100]}' is no address. Example: 127.0.0.1:8003")
+        if not os.environ.get("STATE_DIRECTORY"):
+            raise ConfigurationError(
+                "The variable STATE_DIRECTORY must name the gateway's state directory."
+            )
         self.log_level = logging.INFO
-        directory = Path(self.directory)
+        directory = Path(os.environ["STATE_DIRECTORY"])
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = directory.stat()
@@ -83,19 +70,21 @@ class GatewayApp(SiteCommand):
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"The gateway cannot use {directory}: {error}") from None
         try:
-            asyncio.run(Running(self, directory, identity).until_stopped())
+            asyncio.run(
+                Running(ip.strip("[]"), int(port), directory, identity, self.log).until_stopped()
+            )
         except OSError as error:
-            raise ConfigurationError(
-                f"The gateway cannot listen on {self.ip}:{self.port}: {error}"
-            ) from None
+            raise ConfigurationError(f"The gateway cannot listen on {address}: {error}") from None
         return True
 
 
 class Running:
     """The gateway while it runs."""
 
-    def __init__(self, settings: GatewayApp, directory: Path, identity: Path) -> None:
-        self._settings, self._directory, self._log = settings, directory, settings.log
+    def __init__(
+        self, ip: str, port: int, directory: Path, identity: Path, log: logging.Logger
+    ) -> None:
+        self._ip, self._port, self._directory, self._log = ip, port, directory, log
         self._routes = RoutesFile(directory / ROUTES, identity, self._log)
 
     async def until_stopped(self) -> None:
@@ -103,13 +92,12 @@ class Running:
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        settings, changes = self._settings, Changes()
+        changes = Changes()
         places = Places(changes.note)
         self._routes.read()
         places.apply(self._routes.models)
-        proxies = frozenset(settings.proxies.split(","))
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as to_hub:
-            access = Access(settings.hub_api_url, to_hub, self._log)
+            access = Access(os.environ.get("JUPYTERHUB_API_URL", _HUB), to_hub, self._log)
             forwarding = Forwarding(self._routes)
             callers = Callers(
                 places,
@@ -118,22 +106,22 @@ class Running:
                 self._log,
                 per_user=PER_USER,
                 per_address=PER_ADDRESS,
-                proxies=proxies,
+                proxies=_PROXIES,
             )
             server = Server(
                 callers.handle,
                 self._log,
                 per_address=PER_ADDRESS,
-                proxies=proxies,
+                proxies=_PROXIES,
             )
-            bound = _bound(settings.ip, settings.port)
+            bound = _bound(self._ip, self._port)
             listening = await asyncio.get_running_loop().create_server(
                 server, sock=bound, backlog=_BACKLOG
             )
             told = StateServer(places, callers, changes)
             await told.start(self._directory)
             looking = asyncio.create_task(self._look(places))
-            self._log.info("The gateway listens on %s:%d", settings.ip, settings.port)
+            self._log.info("The gateway listens on %s:%d", self._ip, self._port)
             await stopped.wait()
             listening.close()
             forwarding.closing = True  # connections end with their request

@@ -68,11 +68,6 @@ class GatewaySite:
 
     async def start_gateway(self) -> subprocess.Popen[bytes]:
         """Start a gateway, beside those that run, and return when it listens."""
-        words = [
-            f"--directory={self.directory}",
-            f"--port={self.port}",
-            f"--hub-api-url=http://127.0.0.1:{self.hub_port}/hub/api",
-        ]
         modules = sorted({word.split(".")[0] for word in self._shorter} - {""})
         lines = [
             "import sys, portal.__main__",
@@ -82,8 +77,13 @@ class GatewaySite:
         ]
         log = (self.folder / f"gateway{len(self.gateways)}.log").open("wb")
         process = subprocess.Popen(
-            [sys.executable, "-c", "\n".join(lines), "gateway", *words],
+            [sys.executable, "-c", "\n".join(lines), "gateway", f"127.0.0.1:{self.port}"],
             cwd=ROOT,
+            env={
+                **os.environ,
+                "STATE_DIRECTORY": str(self.directory),
+                "JUPYTERHUB_API_URL": f"http://127.0.0.1:{self.hub_port}/hub/api",
+            },
             stdout=log,
             stderr=log,
         )
