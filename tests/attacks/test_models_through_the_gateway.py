@@ -222,7 +222,7 @@ async def test_half_open_handshakes_do_not_keep_the_gateway_out(site: GatewaySit
     port = site.reports["a"]["port"]
     strangers = [
         socket.create_connection(("127.0.0.1", port), timeout=5, source_address=("127.0.0.2", 0))
-        for _ in range(300)
+        for _ in range(700)
     ]
     try:
         fresh = site.add_user("fresh")
@@ -236,6 +236,7 @@ async def test_half_open_handshakes_do_not_keep_the_gateway_out(site: GatewaySit
 
             # Many at once, so that new connections to the replica are made.
             assert await asyncio.gather(*(ask() for _ in range(30))) == [200] * 30
+        assert sum(map(is_cut, strangers)) >= 150, "the replica holds them all"
     finally:
         for stranger in strangers:
             stranger.close()
@@ -246,6 +247,17 @@ async def test_the_socket_of_the_program_is_its_owners_alone(site: GatewaySite) 
     assert path.parent.stat().st_mode & 0o077 == 0
     environ = Path(f"/proc/{site.replicas['a'].pid}/cmdline").read_bytes()
     assert b"PRIVATE KEY" not in environ and b"token" not in environ
+
+
+def is_cut(connection: socket.socket) -> bool:
+    """Return True if the other side has closed it."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 async def until_free(site: GatewaySite) -> None:
