@@ -89,6 +89,7 @@ class RoutesFile:
         self._seen: tuple[int, ...] | None = None
         self._complained: set[str] = set()
         self._contexts: dict[str, ssl.SSLContext] = {}
+        self._used: set[str] = set()  # certificates of the last content
         self.models: Mapping[str, Model] = {}
 
     def changed(self) -> bool:
@@ -128,7 +129,9 @@ class RoutesFile:
                 models[str(name)] = model
         self.models = models
         used = {replica.certificate for model in models.values() for replica in model.replicas}
-        self._contexts = {key: self._contexts[key] for key in used}
+        # A request may have a place at a replica that has just been removed.
+        kept, self._used = used | self._used, used
+        self._contexts = {key: self._contexts[key] for key in kept}
         return True
 
     def context(self, replica: Replica) -> ssl.SSLContext:
