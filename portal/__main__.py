@@ -23,6 +23,10 @@ class PortalCommand(CommandGroup):
             "portal.catalog.cli.environments.EnvironmentsApp",
             "Import, export, check and test the catalog's environments.",
         ),
+        "gateway": (
+            "portal.gateway.command.GatewayApp",
+            "Run the gateway of endpoints, in a process of its own.",
+        ),
         "images": (
             "portal.catalog.cli.images.ImagesApp",
             "List images, remove unused ones, unpack them on the nodes.",

@@ -21,6 +21,7 @@ from . import (
     course_board,
     dask_long,
     dask_workers,
+    endpoints,
     estimates,
     gpu_cells,
     home,
@@ -81,6 +82,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "runs": runs.measure,
     "home": home.measure,
     "container": container.measure,
+    "endpoints": endpoints.measure,
 }
 ORDER = (
     "visits",
@@ -167,6 +169,7 @@ _ROWS = {
     "runs": (runs.WHAT,),
     "home": (home.WHAT,),
     "container": (container.WHAT,),
+    "endpoints": (endpoints.WHAT,),
 }
 
 

@@ -53,6 +53,8 @@ READS: dict[str, dict[str, int]] = {
         "portal/images/jobs/building.py": 1,
         "portal/images/jobs/smoke.py": 1,
         "portal/audit_log.py": 1,
+        "portal/gateway/forwarding.py": 1,
+        "portal/gateway/state.py": 1,
         "portal/slurm/watch/query_cache.py": 1,
         "portal/work/run/launches/repeats.py": 1,
         "portal/store/engine/database.py": 1,
@@ -145,7 +147,11 @@ READS: dict[str, dict[str, int]] = {
     },
     "a commit of git's": {"portal/courses/files/tree.py": 1},
     "the history's and the meter's, which sees steps itself": {"portal/dashboard/dashboard.py": 2},
+    "the moment of a failure, to be shown; and the start that Slurm expects, in Retry-After": {
+        "portal/gateway/places.py": 2
+    },
     "a certificate's validity": {
+        "portal/gateway/keys.py": 1,
         "kernels/portal_session/job_kernels/wire/keys.py": 1,
         "kernels/portal_session/clusters/leaf.py": 1,
         "portal/demo/daemons/certificates.py": 2,

@@ -65,8 +65,9 @@ def server_name(private_key: str) -> str:
     return "k" + hashlib.sha256(f"portal-server-name {private_key}".encode()).hexdigest()[:48]
 
 
-def context(certificate: str, private_key: str, *, server: bool) -> ssl.SSLContext:
-    """Return a TLS context that presents ``certificate`` and accepts that one alone.
+def context(certificate: str, private_key: str, *, server: bool, peer: str = "") -> ssl.SSLContext:
+    """Return a TLS context that presents ``certificate`` and accepts that of the ``peer`` alone;
+    "": the same one.
 
     Raises ssl.SSLError, ValueError for keys that are damaged.
     """
@@ -74,7 +75,7 @@ def context(certificate: str, private_key: str, *, server: bool) -> ssl.SSLConte
     tls_context.minimum_version = ssl.TLSVersion.TLSv1_2
     tls_context.check_hostname = False  # the one certificate is the identity, wherever it listens
     tls_context.verify_mode = ssl.CERT_REQUIRED
-    tls_context.load_verify_locations(cadata=certificate)
+    tls_context.load_verify_locations(cadata=peer or certificate)
     # load_cert_chain reads files only (CPython issue 60691).
     descriptor, name = tempfile.mkstemp(prefix="portal-kernel-")  # mode 600
     try:
