@@ -21,6 +21,10 @@ c = get_config()  # noqa: F821  given by traitlets
 # so all users get them.
 c.JupyterHub.extra_user_scopes.update({f"{name}!user" for name in scope.OF_SESSIONS})
 
+# Endpoints say who may use them; with this scope, users can make tokens for models alone, and for a
+# single one (custom:portal:models:use!service=NAME).
+c.JupyterHub.extra_user_scopes.update({scope.MODELS_USE})
+
 # The Hub's admins are the portal's admins, by group and by name; c.PortalAdmins adds others.
 c.JupyterHub.load_roles.append(
     {

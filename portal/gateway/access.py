@@ -16,10 +16,12 @@ from typing import Any
 
 import aiohttp
 
+from portal.models.scope import MODELS_USE
+
 from .errors import Refused
 from .routes import Model
 
-SCOPE = "custom:portal:models:use"
+SCOPE = MODELS_USE
 HOLDS = 10.0  # seconds; a revoked token is refused after them
 _RENEWS = 5.0  # seconds of age from which an answer in use is asked for again, beside requests
 _AGAIN = 1.0  # seconds for which a Hub that does not answer is not asked again about a known token

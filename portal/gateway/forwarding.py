@@ -35,6 +35,9 @@ _HEADER = 64 * 1024  # bytes of one header of an answer
 _BUFFER = 16 * 1024
 # The node's side says that the program has not seen a request: any other replica may have it.
 NOT_SEEN = "X-Portal-Not-Seen"
+# The replica that is meant: certificates are public, so that an owner could have named another's
+# replica on the same node as theirs. Each refuses requests for others.
+REPLICA = "X-Portal-Replica"
 _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _TAIL = 2048  # bytes of an answer's end, in which its number of tokens stands
 _TOKENS = re.compile(rb'"completion_tokens"\s*:\s*(\d{1,9})')
@@ -118,6 +121,7 @@ class Forwarding:
             if body.length is not None:
                 headers["Content-Length"] = str(body.length)
         replica = place.replica
+        headers[REPLICA] = replica.id
         try:
             response = await self._session.request(
                 request.method,

@@ -19,6 +19,7 @@ USERS_MANAGE = "custom:portal:users:manage"
 METRICS_READ = "custom:portal:metrics:read"
 COURSES_CREATE = "custom:portal:courses:create"
 COURSES_MANAGE = "custom:portal:courses:manage"
+MODELS_USE = "custom:portal:models:use"  # with !service=NAME, of one model (portal/gateway)
 # A session's own token holds these two, with !server=…; no role of a person needs them.
 TELEMETRY_REPORT = "custom:portal:telemetry:report"
 SESSION_OWN = "custom:portal:session:own"
@@ -38,6 +39,7 @@ MEANINGS = {
     METRICS_READ: "Read the service's metrics for Prometheus.",
     COURSES_CREATE: "Request courses and teach them.",
     COURSES_MANAGE: "See, approve and archive everyone's courses.",
+    MODELS_USE: "Use the models that are served to their user.",
     TELEMETRY_REPORT: "Report the GPU usage of a session.",
     SESSION_OWN: "See a session and change its time and resources, from inside it.",
 }

@@ -21,7 +21,9 @@ from .benchmarks.audit import BenchmarkAudit
 from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
 from .cluster.kind import KINDS as CLUSTER_KINDS
 from .cluster.scheduler import DaskScheduler
+from .endpoint.audit import EndpointAudit
 from .endpoint.kind import ServingReplica
+from .endpoint.settings import Endpoints
 from .endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
@@ -83,8 +85,12 @@ add_features(
     ),
     Feature(
         "endpoint",
+        settings=(Endpoints,),
         kinds=(ServingReplica,),
+        actions=(EndpointAudit,),
         tables=(EndpointTable, EndpointVersionTable, EndpointReplicaTable),
+        parts="portal.work.endpoint.parts:EndpointParts",
+        endpoints="portal.work.endpoint.endpoints:ENDPOINTS",
     ),
     Feature(
         "run",

@@ -59,7 +59,10 @@ MAY_KNOW: dict[str, set[str]] = {
     # Beside its own, the settings of courses; and its tables.
     "work": BASE | {"launch", "features", "courses", "store"},
     # What a folder of a work has besides its kind and its settings; it is loaded by name.
-    "work parts": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly", "handlers"},
+    "work parts": BASE
+    | ADAPTERS
+    | NOUNS
+    | {"launch", "features", "work", "assembly", "handlers", "gateway"},  # the gateway's keys
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
     "store": BASE | {"launch", "work"},  # its commands make the tables of each work
@@ -76,7 +79,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "app": BASE | ADAPTERS | NOUNS | {"launch", "features", "handlers", "assembly"},
     # The cache keeps tables of a database; the showcase writes a past into it, in the words of
     # sessions and courses.
-    "gateway": {"command", "errors"},  # a process of its own, without the service's parts
+    "gateway": {"command", "errors", "models"},  # a process of its own, without the service's parts
     "demo": BASE | {"store", "sessions", "courses", "features", "work"},
     "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work"},
     "__main__": {"app", "command", "demo", "doctor"},

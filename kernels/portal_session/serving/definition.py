@@ -20,7 +20,7 @@ class BadDefinition(Exception):
 class Definition(NamedTuple):
     """Endpoint's ``argv``, in which {socket}, or {port} and {secret}, are replaced
     (`programs.program`); the ``folder`` that it starts in; its ``health`` path; the seconds within
-    which it must ``load``, and that requests get to end (``drain``)."""
+    which it must ``load``, and that requests get to end (``drain``); the ``id`` of the replica."""
 
     argv: list[str]
     folder: str
@@ -29,6 +29,7 @@ class Definition(NamedTuple):
     drain: float
     gateway: str
     ports: str
+    id: str = ""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Definition:
@@ -37,6 +38,7 @@ class Definition(NamedTuple):
             told: Any = json.loads(environ.get(VARIABLE, ""))
             argv = [str(word) for word in told["argv"]]
             health = str(told.get("health") or "/health")
+            id_ = str(told.get("id") or "")
             numbers = float(told.get("load") or 900), float(told.get("drain") or 60)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise BadDefinition(f"The variable {VARIABLE} does not define an endpoint.") from None
@@ -52,7 +54,7 @@ class Definition(NamedTuple):
         if "BEGIN CERTIFICATE" not in gateway:
             raise BadDefinition(f"The variable {GATEWAY} has no certificate of the gateway.")
         ports = environ.get(PORTS) or environ.get(PORTS_OF_KERNELS, "")
-        return cls(argv, str(told.get("folder") or "~"), health, *numbers, gateway, ports)
+        return cls(argv, str(told.get("folder") or "~"), health, *numbers, gateway, ports, id_)
 
 
 def _braced(words: str) -> set[str]:

@@ -17,6 +17,7 @@ from aiohttp import web
 from ..programs.target import Target
 
 NOT_SEEN = "X-Portal-Not-Seen"
+REPLICA = "X-Portal-Replica"  # the id of the replica that the gateway means
 _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ = 64 * 1024
 _HEADER = 64 * 1024
@@ -35,10 +36,12 @@ _HOP_BY_HOP = {
 
 
 class Forwarding:
-    """Handler of the gateway's requests. ``target`` returns where the program answers, or None."""
+    """Handler of the gateway's requests. ``target`` returns where the program answers, or None;
+    ``id_`` is the replica's: what is meant for another is refused, since an owner could have named
+    this one as theirs."""
 
-    def __init__(self, target: Callable[[], Target | None]) -> None:
-        self._target = target
+    def __init__(self, target: Callable[[], Target | None], id_: str = "") -> None:
+        self._target, self._id = target, id_
         self.draining = False
         self.in_flight = 0
         self._sessions: dict[str, aiohttp.ClientSession] = {}
@@ -72,10 +75,13 @@ class Forwarding:
             return False
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._id and request.headers.get(REPLICA) != self._id:
+            return _refusal(421, "This request is for another replica.", seen=False)
         target = None if self.draining else self._target()
         if target is None:
             return _refusal(503, "This replica takes no requests now.", seen=False)
         headers = {**_passed(request.headers), **_own(target)}
+        headers.pop(REPLICA, None)
         data: Any = None
         if request.body_exists:
             data = request.content.iter_any()

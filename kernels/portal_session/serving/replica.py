@@ -57,7 +57,7 @@ class Replica:
             definition.folder,
             environ,
         )
-        self._forwarding = Forwarding(self._program.target)
+        self._forwarding = Forwarding(self._program.target, definition.id)
         self._deaths: deque[float] = deque()
         self._stopped = asyncio.Event()
         self._changed = asyncio.Event()

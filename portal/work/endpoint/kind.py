@@ -11,6 +11,7 @@ import json
 from portal.errors import Conflict, NotAllowed
 from portal.launch.kinds.kind import AskedFor, KindWords, LaunchFacts, Lookup, Place
 from portal.models.space import Space
+from portal.work.kernel.settings import JobKernels
 from portal.work.replicas.kind import ReplicaKind
 
 from .tables import EndpointReplicaTable
@@ -24,6 +25,7 @@ class ServingReplica(ReplicaKind):
     option = "endpoint"
     prefix = "ep"
     module = "portal_session.serving.starter"
+    of_users = False
     of_portal = ReplicaKind.of_portal | {
         "endpoint",
         "version",
@@ -31,6 +33,7 @@ class ServingReplica(ReplicaKind):
         "health",
         "start",
         "gateway",
+        "ports",
     }
     words = KindWords(
         noun="replica",
@@ -45,6 +48,7 @@ class ServingReplica(ReplicaKind):
     health: str = ""
     start: str = ""  # the folder in which the program starts
     gateway: str = ""
+    ports: str = ""
 
     @classmethod
     def not_offered(cls, space: Space) -> str:
@@ -56,6 +60,8 @@ class ServingReplica(ReplicaKind):
             raise NotAllowed("The portal has not recorded this replica of an endpoint.")
         if replica.job_id:
             raise Conflict("This replica has been launched. Another one takes its place.")
+        if asked.environment != replica.environment:
+            raise NotAllowed(f"This replica must have the environment '{replica.environment}'.")
         place = await super().place(asked, hub, facts)
         environments = dict(place.environments)
         chosen = environments.get(asked.environment or "")
@@ -69,12 +75,14 @@ class ServingReplica(ReplicaKind):
             "health": replica.health,
             "start": replica.folder,
             "gateway": replica.gateway,
+            "ports": hub.settings(JobKernels).ports,
         }
         kind = place.kind.model_copy(update=known)
         return place._replace(environments=environments, kind=kind)
 
     def variables(self) -> dict[str, str]:
         program = {
+            "id": self.id,
             "name": self.endpoint,
             "version": self.version,
             "argv": list(self.argv),
@@ -85,4 +93,5 @@ class ServingReplica(ReplicaKind):
             **super().variables(),
             "PORTAL_ENDPOINT": json.dumps(program),
             "PORTAL_ENDPOINT_GATEWAY": self.gateway,
+            "PORTAL_ENDPOINT_PORTS": self.ports,
         }

@@ -73,6 +73,7 @@ class EndpointReplica(Frozen):
     id: str
     endpoint: Name
     version: int
+    environment: str
     environment_version: int = 0
     command: Command
     health: HealthPath = "/health"
@@ -87,5 +88,7 @@ class EndpointReplica(Frozen):
     ready_at: float | None = None  # the example
     draining_at: float | None = None
     ended_at: float | None = None
+    waited: float | None = None  # seconds in the queue
+    loaded: float | None = None  # seconds from the start of its job to its answer to the example
     overlap: float = 0.0  # seconds for which its successor's job ran too
     told_at: float | None = None  # mail that its successor still waits

@@ -76,3 +76,13 @@ def distributed(total: int, shares: Mapping[int, int]) -> dict[int, int]:
     for version in by_rest[: max(0, left)]:
         numbers[version] += 1
     return numbers
+
+
+def with_share(shares: Mapping[int, int], version: int, share: int) -> dict[int, int]:
+    """Return the shares once ``version`` has ``share`` percent of the traffic: the others keep
+    their proportions, and those that had any keep one percent at least unless it gets all."""
+    others = {other: part for other, part in shares.items() if other != version and part > 0}
+    whole = sum(others.values())
+    left = 100 - share
+    kept = {other: max(1, round(left * part / whole)) for other, part in others.items() if left}
+    return {**kept, version: share} if share or not kept else kept

@@ -36,11 +36,12 @@ endpoint_versions = keyed(
 endpoint_replicas = keyed(
     "endpoint_replicas",
     *keys(NAME, "user", "id"),
-    *filled(NAME, "endpoint", "health", "successor_of", "job_id"),
+    *filled(NAME, "endpoint", "environment", "health", "successor_of", "job_id"),
     *filled(COUNT, "version", "environment_version", "port"),
     *filled(Json, "command"),
     *filled(TEXT, "folder", "gateway", "certificate"),
     *filled(TIME, "created_at", "overlap"),
+    *optional(TIME, "waited", "loaded"),
     *optional(TIME, "answered_at", "ready_at", "draining_at", "ended_at", "told_at"),
     Index(None, "endpoint"),
 )
@@ -142,6 +143,28 @@ class EndpointReplicaTable(ModelTable[EndpointReplica]):
         columns = endpoint_replicas.c
         query = select(endpoint_replicas).where(columns.ended_at.is_(None))
         return await self._models(query.order_by(columns.created_at, columns.id))
+
+    async def of_endpoint(self, name: str, limit: int = 100) -> list[EndpointReplica]:
+        """Return the newest replicas of an endpoint, ended ones included."""
+        columns = endpoint_replicas.c
+        query = select(endpoint_replicas).where(columns.endpoint == name)
+        query = query.order_by(columns.created_at.desc(), columns.id).limit(limit)
+        return await self._models(query)
+
+    async def set_ready(self, row: EndpointReplica, at: float) -> None:
+        """Record that a replica has answered the example, unless it is another program by now."""
+        columns = endpoint_replicas.c
+        same = and_(
+            _own(row.user, row.id),
+            columns.port == row.port,
+            columns.certificate == row.certificate,
+            columns.answered_at == row.answered_at,
+        )
+        await self._write(update(endpoint_replicas).where(same).values(ready_at=at))
+
+    async def remove(self, user: str, id_: str) -> None:
+        """Delete a replica that was never launched."""
+        await self._write(delete(endpoint_replicas).where(_own(user, id_)))
 
     async def change(self, user: str, id_: str, **values: Any) -> None:
         """Update columns of a replica."""

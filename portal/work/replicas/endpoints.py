@@ -11,7 +11,7 @@ from pydantic import Field
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.handlers.base.action import Action, Confirmation
 from portal.handlers.base.endpoint import Operation
-from portal.launch.kinds import KINDS
+from portal.launch.kinds import KINDS, stored_kind
 from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.audit import AuditAction
@@ -157,14 +157,23 @@ class OneReplicaSet(_ReplicaAction):
         user = self.person.name
         async with self.audited(AuditAction.SET_REPLICAS, f"replica set {id}", user, "Deleted."):
             found = await self.parts.store.table(ReplicaSetTable).get(user, id)
+            _check_owner(found)
             none = found.model_copy(update={"replicas": 0})
             await self.parts.store.table(ReplicaSetTable).save(none, self.replicas.limits.per_user)
         self.replicas.reconciler.changed.set()
         return Confirmation(message="The replicas are being stopped.")
 
 
+def _check_owner(found: ReplicaSet) -> None:
+    """Raise Conflict for a set that the portal itself keeps."""
+    kind = stored_kind(found.work)
+    if issubclass(kind, ReplicaKind) and not kind.of_users:
+        raise Conflict(f"This replica set is {kind.title}'s: it is changed there.")
+
+
 def _kind_named(work: str) -> type[ReplicaKind]:
-    kinds = {kind.name: kind for kind in KINDS if issubclass(kind, ReplicaKind)}
+    replicated = [kind for kind in KINDS if issubclass(kind, ReplicaKind)]
+    kinds = {kind.name: kind for kind in replicated if kind.of_users}
     if work not in kinds:
         known = ", ".join(kinds) or "none on this site"
         raise InvalidRequest(f"'work' must be a kind with replicas: {known}.", "work")

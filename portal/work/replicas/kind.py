@@ -30,6 +30,7 @@ class ReplicaKind(KindById):
     """
 
     noun = "replica set"
+    of_users: ClassVar[bool] = True  # users say how many at api/v1/replica-sets
     of_portal: ClassVar[frozenset[str]] = frozenset({"space"})  # fields that no user sets
 
     id: Annotated[

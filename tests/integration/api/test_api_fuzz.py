@@ -86,6 +86,10 @@ HARMLESS = {
     "/environments",  # a definition of chance is none
     "/environments/validate",
     "/images/resolve",
+    # Endpoints are not offered without a gateway, and there is none of whose to change.
+    "/models/{name}",
+    "/models/{name}/shares",
+    "/models/{name}/versions",
     "/replica-sets/{id}",  # of a kind that there is not
     "/own-environments",
     "/estimates",
@@ -104,6 +108,7 @@ HARMLESS = {
     "/runs/schedules",
     "/runs/schedules/{schedule}",
     # These take a session's own token only, which nobody has here.
+    "/session/endpoint",
     "/session/estimates",
     "/session/extend",
     "/session/hand",

@@ -24,7 +24,8 @@ NOW = time.time()
 ID = "5e2f3c1a0b7d4c8e9a6f"
 SET = ReplicaSet(user="ada", id=ID, work="endpoint", options={}, replicas=1, created_at=NOW)
 REPLICA = EndpointReplica(
-    user="ada", id=ID, endpoint="embed", version=3, environment_version=2, created_at=NOW,
+    user="ada", id=ID, endpoint="embed", version=3, created_at=NOW,
+    environment="lab", environment_version=2,
     command=("{python}", "-m", "app", "--uds", "{socket}"), gateway="CERTIFICATE",
 )  # fmt: skip
 LAB = Environment(name="lab", title="Lab", kind=EnvironmentKind.VENV, path="/opt/lab")
@@ -60,7 +61,7 @@ async def test_its_job_has_what_is_recorded_and_the_pinned_environment() -> None
     assert place.environments == {"lab": OLD}
     variables = place.kind.variables()
     assert json.loads(variables["PORTAL_ENDPOINT"]) == {
-        "name": "embed", "version": 3, "argv": list(REPLICA.command), "folder": "~",
+        "id": ID, "name": "embed", "version": 3, "argv": list(REPLICA.command), "folder": "~",
         "health": "/health",
     }  # fmt: skip
     assert variables["PORTAL_ENDPOINT_GATEWAY"] == "CERTIFICATE"
@@ -73,6 +74,11 @@ async def test_its_job_has_what_is_recorded_and_the_pinned_environment() -> None
 async def test_a_replica_is_launched_once() -> None:
     with pytest.raises(Conflict, match="has been launched"):
         await placed(REPLICA.model_copy(update={"job_id": "12"}))
+
+
+async def test_a_replica_in_another_environment_is_refused() -> None:
+    with pytest.raises(NotAllowed, match="must have the environment 'other'"):
+        await placed(REPLICA.model_copy(update={"environment": "other"}))
 
 
 async def test_a_replica_that_is_not_recorded_is_refused() -> None:

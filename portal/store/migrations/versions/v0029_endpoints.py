@@ -11,8 +11,8 @@ from portal.store.migrations.columns import (
     words,
 )
 
-revision = "0030"
-down_revision = "0027"
+revision = "0029"
+down_revision = "0028"
 
 
 def upgrade() -> None:
@@ -39,11 +39,12 @@ def upgrade() -> None:
     )
     create_table(
         "endpoint_replicas",
-        *words("user", "id", "endpoint", "health", "successor_of", "job_id"),
+        *words("user", "id", "endpoint", "environment", "health", "successor_of", "job_id"),
         *numbers("version", "environment_version", "port"),
         *documents("command"),
         *words("folder", "gateway", "certificate"),
         *times("created_at", "overlap"),
+        *times("waited", "loaded", nullable=True),
         *times("answered_at", "ready_at", "draining_at", "ended_at", "told_at", nullable=True),
         key=["user", "id"],
     )

@@ -1,0 +1,164 @@
+"""Bodies of requests about endpoints, and of their answers. Times are Unix seconds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from portal.launch.request import AskedResources
+from portal.models import Frozen
+from portal.models.session.chosen_id import ID
+from portal.models.session.replica_set import MOST_REPLICAS
+
+from .handover import ReplicaState
+from .models import Command, HealthPath, RequestLimits
+
+_Who = Annotated[str, StringConstraints(pattern=r"^[^\s\x00]+$", max_length=255)]
+_Path = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=200)]
+_Count = Annotated[int, Field(ge=0, le=MOST_REPLICAS, strict=True)]
+_Share = Annotated[int, Field(ge=0, le=100, strict=True)]
+
+
+class WantedEndpoint(Frozen):
+    """What an endpoint should be; what is not named stays, or is the default. ``least``, ``most``:
+    replicas; ``target``: requests for one replica at a time; ``idle``: seconds without a request
+    after which it sleeps, if ``least`` is 0; ``users``, ``groups``, ``everyone``: who may use it,
+    beside its owner."""
+
+    least: _Count = 0
+    most: Annotated[int, Field(ge=1, le=MOST_REPLICAS, strict=True)] = 1
+    target: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 8
+    idle: Annotated[int, Field(ge=60, le=30 * 86_400, strict=True)] = 1800
+    limits: RequestLimits = RequestLimits()
+    users: Annotated[tuple[_Who, ...], Field(max_length=500)] = ()
+    groups: Annotated[tuple[_Who, ...], Field(max_length=100)] = ()
+    everyone: Annotated[bool, Field(strict=True)] = False
+
+
+class Example(Frozen):
+    """Request that each replica answers before it gets others: ``body`` is sent as JSON."""
+
+    method: Literal["GET", "POST"] = "GET"
+    path: _Path
+    body: dict[str, Any] | None = None
+
+
+class Source(Frozen):
+    """Where a model comes from: a point of one of your runs, or a folder."""
+
+    run: Annotated[str, StringConstraints(pattern=f"^({ID})?$", max_length=40)] = ""
+    point: Annotated[int, Field(ge=0, strict=True)] = 0
+    folder: Annotated[str, Field(max_length=1000)] = ""
+
+
+class WantedVersion(AskedResources):
+    """Version to add, and the resources of each replica, as for a launch. In ``command``,
+    "{socket}" is replaced by the path of the Unix socket that the program must listen on (or
+    "{port}" and "{secret}"). ``paths``: prefixes that are let through, none for all; ``share``: of
+    the traffic in percent, which the other versions lose."""
+
+    environment: Annotated[str, Field(min_length=1, max_length=300)]
+    command: Command
+    health: HealthPath = "/health"
+    folder: Annotated[str, StringConstraints(pattern=r"^(~|/)[^\x00]*$", max_length=1000)] = "~"
+    paths: Annotated[tuple[_Path, ...], Field(max_length=50)] = ()
+    example: Example | None = None
+    source: Source = Source()
+    share: _Share = 100
+
+
+OF_VERSION = frozenset(WantedVersion.model_fields) - frozenset(AskedResources.model_fields)
+
+
+class WantedShares(Frozen):
+    """Shares of the traffic by the number of the version; the others get none. All of it for an
+    earlier version rolls back."""
+
+    shares: Annotated[dict[str, _Share], Field(min_length=1, max_length=20)]
+
+
+class EndpointItem(Frozen):
+    """Endpoint as its users see it. ``address``: path at the portal's host; ``ready``: replicas
+    that answer; ``problem``: why it does not, a sentence."""
+
+    name: str
+    owner: str
+    address: str
+    ready: int
+    problem: str
+
+
+class EndpointList(Frozen):
+    """Endpoints that the user has or may use, by name."""
+
+    items: tuple[EndpointItem, ...]
+
+
+class VersionItem(Frozen):
+    """Version. ``share``: of the traffic; ``failures``: replicas in a row that did not answer."""
+
+    number: int
+    created_at: float
+    environment: str
+    environment_version: int
+    digest: str
+    command: tuple[str, ...]
+    health: str
+    folder: str
+    paths: tuple[str, ...]
+    example: dict[str, Any]
+    source: dict[str, Any]
+    resources: dict[str, Any]
+    share: int
+    failures: int
+    problem: str
+
+
+class ReplicaItem(Frozen):
+    """Replica. ``ends_at``: the time limit of its job; ``gpu_hours``: for which its successor's job
+    ran too."""
+
+    id: str
+    version: int
+    state: ReplicaState
+    server: str
+    job_id: str
+    successor_of: str
+    created_at: float
+    started_at: float | None
+    ready_at: float | None
+    ends_at: float | None
+    ended_at: float | None
+    gpu_hours: float
+
+
+class EndpointDetail(WantedEndpoint):
+    """Endpoint as its owner sees it. ``load``: seconds from the start of a job to its first answer,
+    and ``wait``: in the queue, by which successors are launched."""
+
+    name: str
+    owner: str
+    address: str
+    created_at: float
+    active_at: float
+    problem: str
+    load: float
+    wait: float
+    versions: tuple[VersionItem, ...]
+    replicas: tuple[ReplicaItem, ...]
+
+
+class Reported(Frozen):
+    """Report of a replica: the ``port`` of its listener on its node, its ``certificate`` (PEM), and
+    whether its program answers."""
+
+    port: Annotated[int, Field(ge=1024, le=65535, strict=True)]
+    certificate: Annotated[str, Field(min_length=1, max_length=10_000)]
+    ready: Annotated[bool, Field(strict=True)]
+
+
+class Known(Frozen):
+    """Answer to a report. ``draining``: the replica gets no new requests."""
+
+    draining: bool

@@ -1,0 +1,338 @@
+"""``api/v1/models``: a user's endpoints, their versions and shares of the traffic.
+
+The models themselves answer at ``models/NAME/…``, in the gateway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from portal.catalog.versions.pins import pin_of
+from portal.errors import InvalidRequest, NotAllowed, NotFound
+from portal.handlers.base.action import Action, Confirmation
+from portal.handlers.base.endpoint import Operation
+from portal.handlers.catalog.environments import as_seen_by_catalog
+from portal.handlers.sessions.estimates import EstimatesBase
+from portal.models.session.session import SessionRecord
+from portal.work.replicas.parts import ReplicaParts
+from portal.work.run.tables.runs import RunTable
+
+from .audit import EndpointAudit
+from .bodies import (
+    OF_VERSION,
+    EndpointDetail,
+    EndpointItem,
+    EndpointList,
+    ReplicaItem,
+    Source,
+    VersionItem,
+    WantedEndpoint,
+    WantedShares,
+    WantedVersion,
+)
+from .handover import ReplicaState
+from .models import NAME, Endpoint, EndpointReplica, EndpointVersion
+from .parts import EndpointParts
+from .replicas import measured, seen, server_of, state_of
+from .reports import ENDPOINTS as REPORTS
+from .scaling import with_share
+from .tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
+
+_MOST = 50  # endpoints of a user
+_NONE = "You have no such endpoint."
+
+
+class EndpointAction(Action, EstimatesBase):
+    """Base class: the endpoints of the person who asks."""
+
+    parameters = {"name": NAME}
+
+    @property
+    def table(self) -> EndpointTable:
+        """Table of endpoints."""
+        return self.parts.store.table(EndpointTable)
+
+    @property
+    def versions(self) -> EndpointVersionTable:
+        """Table of versions."""
+        return self.parts.store.table(EndpointVersionTable)
+
+    @property
+    def replicas(self) -> EndpointReplicaTable:
+        """Table of replicas."""
+        return self.parts.store.table(EndpointReplicaTable)
+
+    async def own(self, name: str) -> Endpoint:
+        """Return an endpoint of the person. Raises NotFound for one that they may not know of,
+        NotAllowed for one that they may use only."""
+        with contextlib.suppress(NotFound):
+            found = await self.table.get(name)
+            if found.user == self.person.name:
+                return found
+            if self.may_use(found):
+                raise NotAllowed(f"The endpoint '{name}' belongs to {found.user}.")
+        raise NotFound(_NONE)
+
+    def may_use(self, endpoint: Endpoint) -> bool:
+        """Return True if the person may use the endpoint."""
+        me = self.person
+        named = me.name == endpoint.user or me.name in endpoint.users
+        return named or endpoint.everyone or bool(set(me.groups) & set(endpoint.groups))
+
+    def check_offered(self) -> None:
+        """Raise NotAllowed if the site has no gateway."""
+        if not self.endpoint_parts.gateway.offered:
+            raise NotAllowed("Endpoints are not offered on this site (c.Endpoints.gateway).")
+
+    @property
+    def endpoint_parts(self) -> EndpointParts:
+        """Objects for endpoints."""
+        return self.parts_for(EndpointParts)
+
+    def address(self, name: str) -> str:
+        """Return the path of an endpoint at the portal's host."""
+        return f"{self.parts.prefix}models/{name}/"
+
+    async def detail(self, endpoint: Endpoint) -> EndpointDetail:
+        """Return an endpoint with its versions and replicas."""
+        rows = await self.replicas.of_endpoint(endpoint.name)
+        records = await self.records(endpoint.user)
+        load, wait = measured(rows)
+        versions = await self.versions.of_endpoint(endpoint.name)
+        shares = {int(number): share for number, share in endpoint.shares.items()}
+        return EndpointDetail(
+            **{field: getattr(endpoint, field) for field in WantedEndpoint.model_fields},
+            name=endpoint.name,
+            owner=endpoint.user,
+            address=self.address(endpoint.name),
+            created_at=endpoint.created_at,
+            active_at=endpoint.active_at,
+            problem=endpoint.problem,
+            load=load,
+            wait=wait,
+            versions=tuple(
+                VersionItem.like(each, share=shares.get(each.number, 0)) for each in versions
+            ),
+            replicas=tuple(_replica(row, records.get(server_of(row)), versions) for row in rows),
+        )
+
+    async def records(self, user: str) -> dict[str, SessionRecord]:
+        """Return the user's living sessions by server."""
+        records, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=1000)
+        return {record.server: record for record in records}
+
+
+class Endpoints(EndpointAction):
+    """Endpoints that the person has or may use."""
+
+    path = "models"
+    parameters = {}
+
+    @Operation("List the endpoints that you have or may use.")
+    async def on_get(self) -> EndpointList:
+        """Return them by name."""
+        ready: dict[str, int] = {}
+        for row in await self.replicas.living():
+            if state_of(row, None) is ReplicaState.READY:
+                ready[row.endpoint] = ready.get(row.endpoint, 0) + 1
+        return EndpointList(
+            items=tuple(
+                EndpointItem(
+                    name=each.name,
+                    owner=each.user,
+                    address=self.address(each.name),
+                    ready=ready.get(each.name, 0),
+                    problem=each.problem,
+                )
+                for each in await self.table.every()
+                if self.may_use(each)
+            )
+        )
+
+
+class OneEndpoint(EndpointAction):
+    """Endpoint of the person."""
+
+    path = "models/{name}"
+
+    @Operation("Show one of your endpoints.")
+    async def on_get(self, name: str) -> EndpointDetail:
+        """Return it with its versions, its newest replicas, and the times by which a successor is
+        launched."""
+        return await self.detail(await self.own(name))
+
+    @Operation("Make or change an endpoint.", body=WantedEndpoint, errors=(409,))
+    async def on_put(self, name: str) -> EndpointDetail:
+        """Make it, without a version yet, or change what is named. The name is the site's: one that
+        another user has is refused."""
+        body: WantedEndpoint = self.body
+        given = {field: getattr(body, field) for field in body.model_fields_set}
+        user, target = self.person.name, f"endpoint {name}"
+        async with self.audited(EndpointAudit.SET_ENDPOINT, target, user):
+            self.check_offered()
+            new = Endpoint(name=name, user=user, created_at=time.time())
+            try:
+                found = await self.own(name)
+            except NotFound:
+                found = None
+            wanted = (found or new).model_copy(update=given)
+            limit = self.parts_for(ReplicaParts).limits.per_user
+            if wanted.least > wanted.most:
+                raise InvalidRequest(
+                    f"'least' ({wanted.least}) must not exceed 'most' ({wanted.most}).", "least"
+                )
+            if wanted.most > limit and "most" in given:
+                raise NotAllowed(
+                    f"'most' must be {limit} at most on this site (c.Replicas.per_user).", "most"
+                )
+            if found is None:
+                own = [each for each in await self.table.every() if each.user == user]
+                if len(own) >= _MOST:
+                    raise NotAllowed(f"You have {_MOST} endpoints. Delete one first.")
+                await self.table.add_endpoint(wanted)
+            elif given:
+                stored = wanted.model_dump(include=set(given))
+                await self.table.change(name, **stored)
+        self.endpoint_parts.keeper.changed.set()
+        return await self.detail(await self.table.get(name))
+
+    @Operation("Delete an endpoint.")
+    async def on_delete(self, name: str) -> Confirmation:
+        """Its replicas get no new requests and are stopped; versions and address are gone."""
+        user = self.person.name
+        async with self.audited(EndpointAudit.DELETE_ENDPOINT, f"endpoint {name}", user):
+            await self.own(name)
+            await self.table.remove(name)
+        self.endpoint_parts.keeper.changed.set()
+        return Confirmation(message="The endpoint was deleted; its replicas are being stopped.")
+
+
+class EndpointVersions(EndpointAction):
+    """Versions of an endpoint."""
+
+    path = "models/{name}/versions"
+
+    @Operation("Add a version to an endpoint.", body=WantedVersion, errors=(409,))
+    async def on_post(self, name: str) -> EndpointDetail:
+        """Pin the environment as it is now, and launch replicas that get the version's share once
+        they have answered its example. What answers now stays until then."""
+        body: WantedVersion = self.body
+        user = self.person.name
+        async with self.audited(
+            EndpointAudit.ADD_ENDPOINT_VERSION, f"endpoint {name}", user
+        ) as line:
+            self.check_offered()
+            endpoint = await self.own(name)
+            _check_command(body.command)
+            if body.nodes not in (None, 1):
+                raise InvalidRequest("'nodes' must be 1: a replica is a job on one node.", "nodes")
+            resources = body.model_dump(exclude=set(OF_VERSION), exclude_unset=True)
+            options = {**resources, "environment": body.environment}
+            await self.decided(as_seen_by_catalog(self.person), options)  # as a launch is
+            pin = await pin_of(self.parts.catalog, self.parts.store, body.environment)
+            version = EndpointVersion(
+                endpoint=name,
+                number=0,
+                created_at=time.time(),
+                source=await self._source(body.source),
+                environment=body.environment,
+                environment_version=pin.version,
+                digest=pin.digest,
+                command=body.command,
+                health=body.health,
+                folder=body.folder,
+                paths=body.paths,
+                example=body.example.model_dump(exclude_none=True) if body.example else {},
+                resources=resources,
+            )
+            added = await self.versions.add_version(version)
+            shares = {int(number): share for number, share in endpoint.shares.items()}
+            shares = with_share(shares, added.number, body.share)
+            await self.table.change(name, shares={str(k): v for k, v in shares.items()}, problem="")
+            line.detail = f"Version {added.number}, {body.share} % of the traffic."
+        self.endpoint_parts.keeper.changed.set()
+        return await self.detail(await self.table.get(name))
+
+    async def _source(self, source: Source) -> dict[str, Any]:
+        """Return the source to be recorded, of a run with what tells its software. Raises NotFound
+        for a run that is not the user's."""
+        if not source.run:
+            return {"folder": source.folder} if source.folder else {}
+        run = await self.parts.store.table(RunTable).get(self.person.name, source.run)
+        if run is None:
+            raise NotFound("You have no such run.")
+        if source.point >= run.points:
+            raise InvalidRequest(f"The run has {run.points} points, from 0 on.", "source.point")
+        about = {"run": run.id, "point": source.point, "name": run.name, "version": run.version}
+        return {**about, "folder": source.folder or run.folder}
+
+
+class EndpointShares(EndpointAction):
+    """Shares of an endpoint's traffic."""
+
+    path = "models/{name}/shares"
+
+    @Operation("Divide the traffic of an endpoint among its versions.", body=WantedShares)
+    async def on_put(self, name: str) -> EndpointDetail:
+        """Launch what the shares need; what answers now stays until that answers. A version that
+        was given up, because its replicas failed, is tried again."""
+        user = self.person.name
+        async with self.audited(
+            EndpointAudit.SET_ENDPOINT_SHARES, f"endpoint {name}", user
+        ) as line:
+            await self.own(name)
+            known = {version.number: version for version in await self.versions.of_endpoint(name)}
+            for key in self.body.shares:
+                if not key.isdecimal() or str(int(key)) != key or int(key) not in known:
+                    raise InvalidRequest(
+                        f"'{key[:20]}' is no version of this endpoint. It has: "
+                        f"{', '.join(map(str, sorted(known))) or 'none'}.",
+                        "shares",
+                    )
+            shares = {key: share for key, share in self.body.shares.items() if share}
+            if not shares:
+                raise InvalidRequest("One share at least must be more than 0.", "shares")
+            for key in shares:
+                if known[int(key)].failures:
+                    await self.versions.change(name, int(key), failures=0, problem="")
+            await self.table.change(name, shares=shares, problem="")
+            line.detail = ", ".join(f"version {key}: {share}" for key, share in shares.items())
+        self.endpoint_parts.keeper.changed.set()
+        return await self.detail(await self.table.get(name))
+
+
+def _check_command(command: tuple[str, ...]) -> None:
+    words = " ".join(command)
+    if "{socket}" not in words and not ("{port}" in words and "{secret}" in words):
+        raise InvalidRequest(
+            "'command' must listen on '{socket}', or on '{port}' and ask for '{secret}': other "
+            "users of the node could use it otherwise.",
+            "command",
+        )
+
+
+def _replica(
+    row: EndpointReplica, record: SessionRecord | None, versions: list[EndpointVersion]
+) -> ReplicaItem:
+    replica = seen(row, record)
+    resources = {version.number: version.resources for version in versions}.get(row.version, {})
+    return ReplicaItem(
+        id=row.id,
+        version=row.version,
+        state=replica.state,
+        server=server_of(row),
+        job_id=row.job_id,
+        successor_of=row.successor_of,
+        created_at=row.created_at,
+        started_at=replica.started_at,
+        ready_at=row.ready_at,
+        ends_at=replica.ends_at,
+        ended_at=row.ended_at,
+        gpu_hours=row.overlap * int(resources.get("gpus") or 0) / 3600,
+    )
+
+
+# The more general address is last.
+ENDPOINTS = (*REPORTS, EndpointShares, EndpointVersions, OneEndpoint, Endpoints)

@@ -1,0 +1,38 @@
+"""Objects of the web service for endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from portal.work.replicas.parts import ReplicaParts
+from portal.work.replicas.settings import Replicas
+
+from .gateway import Gateway
+from .keeper import Keeper
+from .notices import EndpointNotices
+from .settings import Endpoints
+
+if TYPE_CHECKING:
+    from portal.assembly import Services
+
+
+class EndpointParts:
+    """The gateway, and the loop that keeps the replicas of endpoints."""
+
+    def __init__(self, services: Services) -> None:
+        settings = services.settings.get(Endpoints)
+        self.gateway = Gateway(settings.gateway)
+        self.keeper = Keeper(
+            services.store,
+            self.gateway,
+            lambda: services.parts_for(ReplicaParts).reconciler.changed.set(),
+            lambda: services.dashboard.view,
+            EndpointNotices(services.notices, services.store, services.log),
+            services.settings.get(Replicas).per_user,
+            services.log,
+        )
+        self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
+            "keeper of endpoints": self.keeper.run,
+            "requests that wait at endpoints": self.keeper.listen,
+        }
