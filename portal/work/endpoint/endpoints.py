@@ -252,7 +252,7 @@ class EndpointVersions(EndpointAction):
             shares = with_share(shares, added.number, body.share)
             await self.table.change(name, shares={str(k): v for k, v in shares.items()}, problem="")
             line.detail = f"Version {added.number}, {body.share} % of the traffic."
-        self.endpoint_parts.keeper.changed.set()
+        self.endpoint_parts.keeper.wake(name)
         return await self.detail(await self.table.get(name))
 
     async def _source(self, source: Source) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class EndpointShares(EndpointAction):
                     await self.versions.change(name, int(key), failures=0, problem="")
             await self.table.change(name, shares=shares, problem="")
             line.detail = ", ".join(f"version {key}: {share}" for key, share in shares.items())
-        self.endpoint_parts.keeper.changed.set()
+        self.endpoint_parts.keeper.wake(name)
         return await self.detail(await self.table.get(name))
 
 

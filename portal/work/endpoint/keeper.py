@@ -46,7 +46,7 @@ class Seen(NamedTuple):
     of their sessions by the id of the replica."""
 
     endpoint: Endpoint
-    versions: Mapping[int, EndpointVersion]
+    versions: dict[int, EndpointVersion]
     rows: Sequence[EndpointReplica]
     records: Mapping[str, SessionRecord]
     replicas: Sequence[Replica]
@@ -77,6 +77,7 @@ class Keeper:
         self._failed: dict[tuple[str, int], float] = {}  # time of a version's last failure
         self._examples: dict[str, tuple[int, float]] = {}  # failures of a replica's, the last one
         self._trying: dict[str, asyncio.Task[None]] = {}
+        self._woken: set[str] = set()  # by their owners
         self._told: dict[str, Any] = {}  # routes by endpoint
         self.changed = asyncio.Event()
 
@@ -90,6 +91,11 @@ class Keeper:
                 self._log,
                 wake=self.changed,
             ).run()
+
+    def wake(self, name: str) -> None:
+        """Have an endpoint that sleeps launch a replica, as a request would."""
+        self._woken.add(name)
+        self.changed.set()
 
     async def listen(self) -> None:
         """Look at once when a request waits at a model without replicas, until cancelled."""
@@ -215,7 +221,7 @@ class Keeper:
         row: EndpointReplica,
         records: Mapping[str, SessionRecord],
         rows: Sequence[EndpointReplica],
-        versions: Mapping[int, EndpointVersion],
+        versions: dict[int, EndpointVersion],
         sets: Mapping[str, ReplicaSet],
         now: float,
     ) -> None:
@@ -235,16 +241,17 @@ class Keeper:
     async def _fail(
         self,
         row: EndpointReplica,
-        versions: Mapping[int, EndpointVersion],
+        versions: dict[int, EndpointVersion],
         words: str,
         now: float,
     ) -> None:
         version = versions.get(row.version)
         if version is not None:
             self._failed[row.endpoint, row.version] = now
-            await self._store.table(EndpointVersionTable).change(
-                row.endpoint, row.version, failures=version.failures + 1, problem=words
-            )
+            told = {"failures": version.failures + 1, "problem": words}
+            versions[row.version] = version.model_copy(update=told)
+            table = self._store.table(EndpointVersionTable)
+            await table.change(row.endpoint, row.version, **told)
 
     async def _forgive(
         self, row: EndpointReplica, versions: Mapping[int, EndpointVersion], now: float
@@ -328,6 +335,10 @@ class Keeper:
             living = [each for each in facts.replicas if each.state is not ReplicaState.DRAINING]
             ids = {each.id for each in living}
             current = sum(each.successor_of not in ids for each in living)
+        if name in self._woken:
+            self._woken.discard(name)
+            current, active = max(1, current), now
+            self._active[name] = now
         scale = self._scales.setdefault(name, Scale())
         total = self._totals[name] = scale.wanted(demand, current, bounds, now, active)
         return distributed(total, shares)
@@ -371,6 +382,7 @@ class Keeper:
             await table.remove(row.user, row.id)
             raise
         self._reconcile()
+        self.changed.set()  # the routes say when it is expected
 
     async def _retire(self, found: ReplicaSet) -> None:
         if found.replicas:
@@ -446,7 +458,7 @@ class Keeper:
         told = []
         for row in facts.rows:
             address = self._address(row, facts.records.get(row.id))
-            if row.id in weight and address and row.certificate:
+            if row.id in weight and address and row.ready_at is not None:
                 told.append(
                     {
                         "id": row.id,
