@@ -27,6 +27,10 @@ c.JupyterHub.cleanup_proxy = False
 c.JupyterHub.db_url = "sqlite:///jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = str(Path(demo["hub_directory"]) / "cookie-secret")
 
+# Endpoints: their gateway is a process beside the proxy. With subdomains, a route names its host.
+c.Endpoints.gateway = str(Path(demo["hub_directory"]) / "gateway")
+c.Proxy.extra_routes = {"localhost/services/portal/models/": demo["gateway_url"]}
+
 # Logins.
 c.LDAPAuthenticator.servers = [demo["ldap"]["uri"]]
 c.LDAPAuthenticator.ca_file = demo["ldap"]["ca_file"]

@@ -154,6 +154,7 @@ class WholeDemo:
             hub_url=f"http://127.0.0.1:{self.ports['hub']}",
             proxy_api_url=f"http://127.0.0.1:{self.ports['proxy-api']}",
             hub_directory=str(hub.place),
+            gateway_url=f"http://127.0.0.1:{self.ports['gateway']}",
             session_logs=str(self.home.demo / "sessions"),
             image_python=str(_python(self.home.demo / "bin")),
             image_logs=str(self.home.demo / "image-logs"),
@@ -166,8 +167,13 @@ class WholeDemo:
             # Parts are made only after their environments have passed their tests.
             parts = beside.submit(self._make_parts, hub) if tested else None
             with self._step("the Hub and its proxy"):
-                self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
+                self.supervisor.pieces |= {
+                    "proxy": hub.proxy,
+                    "gateway": hub.gateway,
+                    "hub": hub.hub,
+                }
                 hub.proxy.start()
+                hub.gateway.start()
                 hub.hub.start()
             self.slurm.wait_for_nodes()
             if parts:

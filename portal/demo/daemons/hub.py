@@ -1,4 +1,5 @@
-"""The demo's Hub and its proxy, both unprivileged; the proxy survives restarts of the Hub."""
+"""The demo's Hub, its proxy and the gateway of endpoints, all unprivileged; the last two survive
+restarts of the Hub."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class DemoHub:
-    """Daemons ``proxy`` and ``hub``, which serve ``url`` together.
+    """Daemons ``proxy``, ``gateway`` and ``hub``, which serve ``url`` together.
 
     ``url`` is the Hub's host; each person's sessions have a subdomain (NAME.localhost), which
     browsers resolve to this machine by themselves (RFC 6761, 6.3).
 
-    ``account`` runs both. ``settings`` is the file that the Hub's configuration
+    ``account`` runs them. ``settings`` is the file that the Hub's configuration
     (deploy/demo/jupyterhub_config.py) reads. Raises ConfigurationError if a part is missing.
     """
 
@@ -38,12 +39,13 @@ class DemoHub:
         self.url = f"http://localhost:{port}"
         place = home.demo / "hub"
         self.place = place
-        ports.pick("hub", "proxy-api", "service")
+        ports.pick("hub", "proxy-api", "service", "gateway")
         self.account = account
         shared = account.uid != myself().uid
         proxy = _proxy_command(home.cache)
         _check_reach(shared, *map(Path, proxy))
         self._directory(place, 0o700)
+        self._directory(place / "gateway", 0o700)
         # All jobs put their logs here; only a log's owner and the Hub can read it.
         self._directory(home.demo / "sessions", 0o711)
         self._directory(home.demo / "image-logs", 0o711)
@@ -85,6 +87,20 @@ class DemoHub:
             env=env | {"NODE_OPTIONS": f"--max-http-header-size={HEADERS}"},
             account=account,
             ready=lambda: _answers(f"http://127.0.0.1:{ports['proxy-api']}/"),
+            nice=FIRST,
+        )
+        self.gateway = Daemon(
+            "gateway",
+            [sys.executable, "-m", "portal", "gateway", f"127.0.0.1:{ports['gateway']}"],
+            run=home.run,
+            log=home.log,
+            env=env
+            | {
+                "STATE_DIRECTORY": str(place / "gateway"),
+                "JUPYTERHUB_API_URL": f"{hub_url}/hub/api",
+            },
+            account=account,
+            ready=lambda: _answers(f"http://127.0.0.1:{ports['gateway']}/"),
             nice=FIRST,
         )
         self.hub = Daemon(

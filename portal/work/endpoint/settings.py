@@ -15,6 +15,8 @@ class Endpoints(Configurable):
         Unicode(""),
         """State directory of the gateway (`portal gateway`), which the account of the Hub owns. The
         service writes there which models are served, and reads how many requests they get; "":
-        endpoints are not offered.""",
+        endpoints are not offered. The proxy must route to the gateway, too:
+        c.Proxy.extra_routes = {"/services/portal/models/": "http://127.0.0.1:8003"}; with
+        c.JupyterHub.subdomain_host, the route begins with its host.""",
         'c.Endpoints.gateway = "/var/lib/data-scientist-portal/gateway"',
     )

@@ -56,6 +56,10 @@ NOBODYS = {
     "/sessions/{session_id}/move": {"session_id": "nobodys"},
     "/run-form/{session_id}/ask/{part}": {"session_id": "nobodys"},
     "/servers/{server}": {"server": "nobodys"},
+    # One without a version: a definition of chance has no environment of the demo.
+    "/models/{name}": {"name": "nobodys"},
+    "/models/{name}/shares": {"name": "nobodys"},
+    "/models/{name}/versions": {"name": "nobodys"},
     "/registries/{registry}": {"registry": "nobodys.invalid"},
     "/users/{user}": {"user": "nobodys"},
     "/own-environments/{environment}": {"environment": "nobodys"},
@@ -86,10 +90,6 @@ HARMLESS = {
     "/environments",  # a definition of chance is none
     "/environments/validate",
     "/images/resolve",
-    # Endpoints are not offered without a gateway, and there is none of whose to change.
-    "/models/{name}",
-    "/models/{name}/shares",
-    "/models/{name}/versions",
     "/replica-sets/{id}",  # of a kind that there is not
     "/own-environments",
     "/estimates",
