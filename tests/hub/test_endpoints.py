@@ -1,5 +1,5 @@
-"""Endpoints on the demo's real Slurm: a model answers by its address, through the proxy, the gateway
-and a job, and another version takes its place while requests go on."""
+"""Endpoints on the demo's real Slurm: a model answers by its address, through proxy, gateway and
+job, and another version takes its place while requests go on."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class GatewaySite:
     ) -> subprocess.Popen[bytes]:
         """Start a replica's job, and wait until it is ``ready``."""
         command = [sys.executable, program or str(PROGRAM), "{socket}"]
-        endpoint = {"argv": command, "health": "/health", "load": 30, "drain": drain}
+        endpoint = {"id": id, "argv": command, "health": "/health", "load": 30, "drain": drain}
         environ = {
             **os.environ,
             "PORTAL_ENDPOINT": json.dumps(endpoint),
