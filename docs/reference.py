@@ -57,7 +57,6 @@ CLASSES = (
     ("portal.work.run.settings", "Runs"),
     ("portal.features", "Works"),
     ("portal.work.replicas.settings", "Replicas"),
-    ("portal.work.endpoint.settings", "Endpoints"),
     ("portal.command", "SiteCommand"),
     ("portal.store.command", "CopyCommand"),
     ("portal.courses.command", "CourseImportCommand"),

@@ -58,6 +58,7 @@ class DemoHub:
             MARK: str(home.root),
             "PORTAL_DEMO_STATE": str(settings),
             "PORTAL_SERVICE_PORT": str(ports["service"]),
+            "PORTAL_GATEWAY_STATE": str(place / "gateway"),
             "CONFIGPROXY_AUTH_TOKEN": self._token("proxy-token"),
         }
         if "PORTAL_CONFIG_D" in os.environ:

@@ -15,6 +15,7 @@ from portal.handlers.base.action import Action, Confirmation
 from portal.handlers.base.endpoint import Operation
 from portal.handlers.catalog.environments import as_seen_by_catalog
 from portal.handlers.sessions.estimates import EstimatesBase
+from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.run.tables.runs import RunTable
@@ -84,7 +85,7 @@ class EndpointAction(Action, EstimatesBase):
     def check_offered(self) -> None:
         """Raise NotAllowed if the site has no gateway."""
         if not self.endpoint_parts.gateway.offered:
-            raise NotAllowed("Endpoints are not offered on this site (c.Endpoints.gateway).")
+            raise NotAllowed("Endpoints are not offered on this site (PORTAL_GATEWAY_STATE).")
 
     @property
     def endpoint_parts(self) -> EndpointParts:
@@ -100,6 +101,8 @@ class EndpointAction(Action, EstimatesBase):
         rows = await self.replicas.of_endpoint(endpoint.name)
         records = await self.records(endpoint.user)
         load, wait = measured(rows)
+        view = self.parts.dashboard.view
+        jobs = view.snapshot.jobs if view is not None else {}
         versions = await self.versions.of_endpoint(endpoint.name)
         shares = {int(number): share for number, share in endpoint.shares.items()}
         return EndpointDetail(
@@ -115,7 +118,10 @@ class EndpointAction(Action, EstimatesBase):
             versions=tuple(
                 VersionItem.like(each, share=shares.get(each.number, 0)) for each in versions
             ),
-            replicas=tuple(_replica(row, records.get(server_of(row)), versions) for row in rows),
+            replicas=tuple(
+                _replica(row, records.get(server_of(row)), jobs.get(row.job_id), versions)
+                for row in rows
+            ),
         )
 
     async def records(self, user: str) -> dict[str, SessionRecord]:
@@ -314,9 +320,12 @@ def _check_command(command: tuple[str, ...]) -> None:
 
 
 def _replica(
-    row: EndpointReplica, record: SessionRecord | None, versions: list[EndpointVersion]
+    row: EndpointReplica,
+    record: SessionRecord | None,
+    job: Job | None,
+    versions: list[EndpointVersion],
 ) -> ReplicaItem:
-    replica = seen(row, record)
+    replica = seen(row, record, job)
     resources = {version.number: version.resources for version in versions}.get(row.version, {})
     return ReplicaItem(
         id=row.id,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from portal.dashboard import ClusterView
 from portal.errors import NotAllowed, PortalError, StoreUnavailable
+from portal.models.cluster.cluster import Job
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionRecord
 from portal.periodic import Periodic
@@ -187,7 +188,12 @@ class Keeper:
                 await self._forgive(row, versions, now)
         past = await self._store.table(EndpointReplicaTable).of_endpoint(name)
         replicas = [
-            seen(row, records.get(row.id), state.in_flight(name, row.id) if state else None)
+            seen(
+                row,
+                records.get(row.id),
+                self._job(row),
+                state.in_flight(name, row.id) if state else None,
+            )
             for row in living
         ]
         return Seen(endpoint, versions, living, records, replicas, *measured(past))
@@ -291,7 +297,7 @@ class Keeper:
             if id_ in sets:
                 await self._retire(sets[id_])
         await self._try_examples(facts, now)
-        await self._notices.tell(endpoint, facts.replicas, rows, facts.load, now)
+        await self._notices.send_late(endpoint, facts.replicas, rows, facts.load, now)
         problem = next((sets[id_].problem for id_ in rows if id_ in sets if sets[id_].problem), "")
         # A predecessor and its successor count once against the owner's limit.
         twice = sum(row.draining_at is not None or row.successor_of in rows for row in facts.rows)
@@ -449,6 +455,10 @@ class Keeper:
         host = (node.address if node is not None else "") or name
         return f"[{host}]:{row.port}" if ":" in host else f"{host}:{row.port}"
 
+    def _job(self, row: EndpointReplica) -> Job | None:
+        view = self._view()
+        return view.snapshot.jobs.get(row.job_id) if view is not None else None
+
     def _routes(self, facts: Seen, now: float) -> dict[str, Any]:
         """Return what the gateway is told of an endpoint."""
         endpoint = facts.endpoint
@@ -484,9 +494,9 @@ class Keeper:
 
     def _starts(self, facts: Seen) -> dict[str, float]:
         """Return when waiting jobs are expected to start: by Slurm, or by the queue's times."""
-        view, starts = self._view(), {}
+        starts = {}
         for row in facts.rows:
-            job = view.snapshot.jobs.get(row.job_id) if view is not None else None
+            job = self._job(row)
             known = job.start_time if job is not None else None
             starts[row.id] = known if known is not None else row.created_at + facts.wait
         return starts

@@ -21,7 +21,7 @@ class EndpointNotices:
     def __init__(self, notices: Notices, store: Store, log: logging.Logger) -> None:
         self._post, self._store = MailQueue(notices, log), store
 
-    async def tell(
+    async def send_late(
         self,
         endpoint: Endpoint,
         replicas: Sequence[Replica],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -11,18 +12,18 @@ from portal.work.replicas.settings import Replicas
 from .gateway import Gateway
 from .keeper import Keeper
 from .notices import EndpointNotices
-from .settings import Endpoints
 
 if TYPE_CHECKING:
     from portal.assembly import Services
+
+STATE = "PORTAL_GATEWAY_STATE"  # the gateway's state directory (70-endpoints.py)
 
 
 class EndpointParts:
     """The gateway, and the loop that keeps the replicas of endpoints."""
 
     def __init__(self, services: Services) -> None:
-        settings = services.settings.get(Endpoints)
-        self.gateway = Gateway(settings.gateway)
+        self.gateway = Gateway(os.environ.get(STATE, ""))
         self.keeper = Keeper(
             services.store,
             self.gateway,

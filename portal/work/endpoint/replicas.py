@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 
 from .handover import Replica, ReplicaState, percentile
@@ -33,18 +34,21 @@ def state_of(row: EndpointReplica, record: SessionRecord | None) -> ReplicaState
 
 
 def seen(
-    row: EndpointReplica, record: SessionRecord | None, in_flight: int | None = None
+    row: EndpointReplica,
+    record: SessionRecord | None,
+    job: Job | None = None,
+    in_flight: int | None = None,
 ) -> Replica:
-    """Return a replica as decisions need it."""
+    """Return a replica as decisions need it. ``job``: as Slurm has it, which alone knows when it
+    ends at the latest."""
     started = record.started_at if record is not None else None
-    limit = record.time_limit if record is not None else None
     return Replica(
         id=row.id,
         version=row.version,
         state=state_of(row, record),
         successor_of=row.successor_of,
         started_at=started,
-        ends_at=started + limit if started is not None and limit is not None else None,
+        ends_at=job.end_time if job is not None and started is not None else None,
         draining_at=row.draining_at,
         in_flight=in_flight,
     )

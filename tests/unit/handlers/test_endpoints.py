@@ -14,7 +14,6 @@ from clusters import gpu_node, snapshot
 from fake_hub import FakeHub
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 from session_records import recorded
-from traitlets.config import Config
 
 from portal.gateway.keys import CERTIFICATE, ensure_identity
 from portal.models.catalog.environment import Environment
@@ -22,7 +21,6 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.run import Run
 from portal.models.session.session import SessionState
-from portal.setting import SiteSettings
 from portal.store import Store
 from portal.work.endpoint.endpoints import ENDPOINTS
 from portal.work.endpoint.models import EndpointReplica
@@ -93,7 +91,10 @@ class Site:
 
 
 @pytest.fixture
-async def site(store: Store, tmp_path: Path) -> AsyncIterator[Site]:
+async def site(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Site]:
+    monkeypatch.setenv("PORTAL_GATEWAY_STATE", str(tmp_path))
     await store.sessions.save(*RECORDS)
     ensure_identity(tmp_path)
     jobs = [Job(id=record.job_id, user="ada", state=JobState.RUNNING) for record in RECORDS]
@@ -116,7 +117,6 @@ async def site(store: Store, tmp_path: Path) -> AsyncIterator[Site]:
         cluster=SimpleNamespace(runner=None, snapshot=as_seen, associations=associations),
         hub=FakeHub(),
         catalog=catalog,
-        settings=SiteSettings(config=Config({"Endpoints": {"gateway": str(tmp_path)}})),
     )
     async with served([*ENDPOINTS, *OF_SETS], parts, TOKENS.get, logins=True) as client:
         yield Site(client, store, tmp_path)

@@ -15,6 +15,7 @@ from mail_server import Inbox, mail_server, mail_settings
 from session_records import recorded
 
 from portal.gateway.keys import CERTIFICATE, ensure_identity
+from portal.models.cluster.cluster import Job
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionState
 from portal.notices import Notices
@@ -109,8 +110,10 @@ class Site:
         values = {
             "id": job, "user": row.user, "server": server_of(row), "job_id": job,
             "state": SessionState.RUNNING, "submitted_at": at - 20, "started_at": at,
-            "time_limit": int(HOUR), "nodes": ("gpu01",), "work": "endpoint",
+            "nodes": ("gpu01",), "work": "endpoint",
         }  # fmt: skip
+        jobs = [*self.view.snapshot.jobs.values(), Job(id=job, end_time=at + HOUR)]
+        self.view.snapshot = snapshot(gpu_node("gpu01"), *jobs)
         await self.store.sessions.save(recorded(**{**values, **more}))
 
     async def waits(self, row: EndpointReplica, at: float, job: str) -> None:
