@@ -30,6 +30,7 @@ from portal.work.replicas.tables import ReplicaSetTable
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0
+NODE = gpu_node("gpu01").model_copy(update={"address": "10.1.1.1"})
 LOG = logging.getLogger("portal-test")
 
 
@@ -65,7 +66,7 @@ class Site:
 
     def __init__(self, store: Store, gateway: PlayedGateway, notices: Notices) -> None:
         self.store, self.gateway, self.notices = store, gateway, notices
-        self.view: Any = SimpleNamespace(snapshot=snapshot(gpu_node("gpu01")))
+        self.view: Any = SimpleNamespace(snapshot=snapshot(NODE))
         self.reconciled = 0
         self.begin_service()
 
@@ -113,7 +114,7 @@ class Site:
             "nodes": ("gpu01",), "work": "endpoint",
         }  # fmt: skip
         jobs = [*self.view.snapshot.jobs.values(), Job(id=job, end_time=at + HOUR)]
-        self.view.snapshot = snapshot(gpu_node("gpu01"), *jobs)
+        self.view.snapshot = snapshot(NODE, *jobs)
         await self.store.sessions.save(recorded(**{**values, **more}))
 
     async def waits(self, row: EndpointReplica, at: float, job: str) -> None:
@@ -173,7 +174,7 @@ async def test_a_replica_is_launched_tried_and_gets_requests(site: Site) -> None
     assert site.gateway.tried == []
     await site.answers(row, NOW + 30)
     await site.keep(NOW + 31)
-    assert site.gateway.tried == [(row.id, "gpu01:40000")]
+    assert site.gateway.tried == [(row.id, "10.1.1.1:40000")]
     await site.keep(NOW + 33)
     told = site.gateway.routes()["embed"]
     (replica,) = told["replicas"]
