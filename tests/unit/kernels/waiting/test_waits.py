@@ -16,8 +16,8 @@ from hub_client import wait_until
 from portal_session.waiting import blocked
 from portal_session.waiting.blocked import NOTHING, READING, RECEIVING, WRITING, Wait, wait_of
 from portal_session.waiting.connections import Connections
-from portal_session.waiting.mounts import mounts
 from portal_session.waiting.observation import Observer
+from portal_session.waiting.waiting import mounts
 
 SELF = Path("/proc/self")
 
