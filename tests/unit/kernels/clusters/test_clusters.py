@@ -154,6 +154,21 @@ async def test_a_cluster_is_made_and_asked_for(
     clusters.stop()
 
 
+@pytest.mark.parametrize(("engine", "said"), [("dask", {}), ("ray", {"engine": "ray"})])
+async def test_the_panel_scales_it_with_what_its_kernel_asked_for(
+    clusters: Clusters, portal: Portal, engine: str, said: dict[str, str]
+) -> None:
+    id = (await clusters.make({**KERNEL, "engine": engine}))["id"]
+    body = {"workers": 2, "resources": {"cpus": 1}, "address": "tls://gpu01:4000"}
+    await clusters.have(id, body)
+    await clusters.scale(id, 5)
+    path = f"{PATH}/{id}"
+    assert portal.asked[1:] == [
+        ("PUT", path, {"cpus": 1, **said, "workers": workers}) for workers in (2, 5)
+    ]
+    clusters.stop()
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
