@@ -32,9 +32,10 @@ class Portal:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.errors: list[ServiceError] = []
+        self.address = "gpu01"
 
     async def whereabouts(self) -> dict[str, str]:
-        return {"listen": "127.0.0.1", "address": "gpu01"}
+        return {"listen": "127.0.0.1", "address": self.address}
 
     async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         self.asked.append((method, path, body))
@@ -158,6 +159,7 @@ async def test_a_cluster_is_made_and_asked_for(
 async def test_the_panel_scales_it_with_what_its_kernel_asked_for(
     clusters: Clusters, portal: Portal, engine: str, said: dict[str, str]
 ) -> None:
+    portal.address = "127.0.0.1"
     id = (await clusters.make({**KERNEL, "engine": engine}))["id"]
     body = {"workers": 2, "resources": {"cpus": 1}, "address": "tls://gpu01:4000"}
     await clusters.have(id, body)
