@@ -27,7 +27,7 @@ _HOUR = 3600.0
 
 
 class Measured(NamedTuple):
-    """What two versions measured: ``values`` by GPU type and its node, in the order of RUNS."""
+    """Measurements of two versions: ``values`` by GPU type and its node, in the order of RUNS."""
 
     benchmark: str
     name: str

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-from tests.support.demo.hub_client import Person
-from tests.support.demo.notebook_kernel import NotebookKernel
-
-from .cluster import Cluster, NotMeasured
+from .cluster import Cluster
+from .notebook import kernel_with, number_in, run_cell
 from .report import Row
 
 WORKERS, MINUTES = 4, 10
 WHAT = f"{MINUTES} minutes of work on {WORKERS} Dask workers of four-minute jobs"
-WHO = "ada"
 _MADE = f"""
 import time
 from distributed import SchedulerPlugin, wait
@@ -62,26 +57,12 @@ cluster.close()
 
 def measure(cluster: Cluster) -> list[Row]:
     """Return the rows; takes eleven minutes."""
-    person = Person(str(cluster.state["url"]), WHO)
-    if not person.logged_in:
-        raise NotMeasured(f"{WHO} could not log in")
-    answer = person.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
-    if answer.status_code not in (201, 202):
-        raise NotMeasured(f"the launch was refused: {answer.text}")
-    try:
-        person.wait_ready()
-        first = NotebookKernel.start(person)
-        _run(first, "%pip install -q distributed", 300)
-        first.shut_down()  # another one finds the package
-        kernel = NotebookKernel.start(person)
-        _run(kernel, _MADE, 300)
-        said = _run(kernel, _WORKED, 60 * MINUTES + 300)
-        kernel.leave()
-    finally:
-        person.stop()
+    with kernel_with(cluster, "distributed") as kernel:
+        run_cell(kernel, _MADE)
+        said = run_cell(kernel, _WORKED, 60 * MINUTES + 300)
     print(said, flush=True)
     tasks, lost, recomputed, replaced = (
-        _number(said, word) for word in ("tasks", "lost", "recomputed", "replaced")
+        int(number_in(said, word)) for word in ("tasks", "lost", "recomputed", "replaced")
     )
     return [
         Row(f"{WHAT}: tasks lost, of {tasks:,}", lost, "", goal="none", met=lost == 0),
@@ -94,17 +75,3 @@ def measure(cluster: Cluster) -> list[Row]:
             met=replaced >= 2 * WORKERS,
         ),
     ]
-
-
-def _run(kernel: NotebookKernel, code: str, seconds: float) -> str:
-    ran = kernel.run(code, seconds)
-    if ran.status != "ok":
-        raise NotMeasured(f"a cell failed: {ran.error}")
-    return ran.printed
-
-
-def _number(text: str, word: str) -> int:
-    found = re.search(rf"^{word} ([0-9]+)$", text, re.MULTILINE)
-    if found is None:
-        raise NotMeasured(f"no {word} in: {text}")
-    return int(found[1])

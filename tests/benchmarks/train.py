@@ -3,21 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 import statistics
-from collections.abc import Iterator
 
 from portal.demo.daemons.ports import free_port
-from tests.support.demo.hub_client import Person
-from tests.support.demo.notebook_kernel import NotebookKernel
 
-from .cluster import Cluster, NotMeasured, wait_for
+from .cluster import Cluster, wait_for
+from .notebook import WHO, job_count, kernel_with, number_in, run_cell
 from .report import Row
 
 NODES, RANKS, TURNS = 2, 2, 5
 WHAT = f"train() on {NODES} x {RANKS} ranks to the first step, from a notebook"
-WHO = "ada"
 MORE = 1.5  # seconds than the peer
 # The step is an all-reduce by TCP: a library's import would take the same time on both sides.
 _STEP = """
@@ -69,19 +64,19 @@ _SRUN = (
 def measure(cluster: Cluster) -> list[Row]:
     """Return the row: medians of turns in which both are started, one after the other."""
     own, peer = [], []
-    with _kernel(cluster) as kernel:
+    with kernel_with(cluster, "cloudpickle") as kernel:
         prepared = _PREPARED.format(step=_STEP, by_hand=_STEP + _BY_HAND)
-        python = _run(kernel, prepared).strip()
+        python = run_cell(kernel, prepared).strip()
         for turn in range(TURNS + 1):
-            shown = _run(kernel, _TIMED)
-            wait_for("the run's end", lambda: _jobs(cluster) == 1, 60)
+            shown = run_cell(kernel, _TIMED)
+            wait_for("the run's end", lambda: job_count(cluster) == 1, 60)
             script = _SRUN.format(nodes=NODES, ranks=RANKS, python=python)
             argv = ["env", f"MASTER_PORT={free_port()}", "sh", "-c", script]
             by_hand = cluster.running.run(argv, WHO, timeout=120).stdout
-            wait_for("the step's end", lambda: _jobs(cluster) == 1, 60)
+            wait_for("the step's end", lambda: job_count(cluster) == 1, 60)
             if turn:  # the first fills caches, on both sides
-                own.append(_number(shown, "SECONDS"))
-                peer.append(_number(by_hand, "END") - _number(by_hand, "BEGAN"))
+                own.append(number_in(shown, "SECONDS"))
+                peer.append(number_in(by_hand, "END") - number_in(by_hand, "BEGAN"))
     print(f"  train(): {own} s; srun: {peer} s")
     ours, theirs = statistics.median(own), statistics.median(peer)
     return [
@@ -95,43 +90,3 @@ def measure(cluster: Cluster) -> list[Row]:
             met=ours <= theirs + MORE,
         )
     ]
-
-
-@contextlib.contextmanager
-def _kernel(cluster: Cluster) -> Iterator[NotebookKernel]:
-    """Kernel of a session in a virtual environment."""
-    person = Person(str(cluster.state["url"]), WHO)
-    if not person.logged_in:
-        raise NotMeasured(f"{WHO} could not log in")
-    answer = person.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
-    if answer.status_code not in (201, 202):
-        raise NotMeasured(f"the launch was refused: {answer.text}")
-    try:
-        person.wait_ready()
-        first = NotebookKernel.start(person)
-        _run(first, "%pip install -q cloudpickle")
-        first.shut_down()  # another one finds the package
-        kernel = NotebookKernel.start(person)
-        yield kernel
-        kernel.leave()
-    finally:
-        person.stop()
-
-
-def _run(kernel: NotebookKernel, code: str) -> str:
-    ran = kernel.run(code, 300)
-    if ran.status != "ok":
-        raise NotMeasured(f"a cell failed: {ran.error}")
-    return ran.printed
-
-
-def _number(text: str, word: str) -> float:
-    found = re.search(rf"^{word} ([0-9.]+)$", text, re.MULTILINE)
-    if found is None:
-        raise NotMeasured(f"no {word} in: {text}")
-    return float(found[1])
-
-
-def _jobs(cluster: Cluster) -> int:
-    """Return how many jobs the user has, the session's included."""
-    return len(cluster.run("squeue", "-h", "-u", WHO, "-o", "%i").split())

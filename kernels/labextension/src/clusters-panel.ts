@@ -5,6 +5,7 @@ import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { ask } from './api';
 import type { Cluster, Clusters } from './clusters';
 import { told } from './commands';
+import { button, element, write } from './elements';
 import { duration } from './words';
 
 const EVERY = 4000; // milliseconds between two requests while the panel is shown
@@ -126,32 +127,4 @@ export class ClustersPanel {
       await this._look();
     }
   }
-}
-
-function element<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  text = '',
-  className = ''
-): HTMLElementTagNameMap[K] {
-  const node = document.createElement(tag);
-  node.textContent = text;
-  node.className = className;
-  return node;
-}
-
-function write(node: HTMLElement, text: string): void {
-  if (node.textContent !== text) {
-    node.textContent = text;
-  }
-  node.hidden = !text;
-}
-
-function button(text: string, click: () => void, label = ''): HTMLButtonElement {
-  const node = element('button', text, 'jp-Button jp-mod-styled jp-mod-minimal portal-Button');
-  node.type = 'button';
-  if (label) {
-    node.setAttribute('aria-label', label);
-  }
-  node.addEventListener('click', click);
-  return node;
 }

@@ -6,10 +6,10 @@ import {
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { LabIcon } from '@jupyterlab/ui-components';
-import { Widget } from '@lumino/widgets';
 
 import { ask, PortalError } from './api';
 import { panelCommands, told } from './commands';
+import { SidePanel } from './side-panel';
 
 const PANEL = 'portal-clusters-panel';
 const SHOW = 'portal:show-clusters';
@@ -50,40 +50,6 @@ export interface Clusters {
   idle: number;
 }
 
-/** The panel's widget in the side bar; filled when it is first shown. */
-class PanelPlace extends Widget {
-  private _filled = false;
-
-  constructor(private readonly _app: JupyterFrontEnd) {
-    super();
-    this.id = PANEL;
-    this.addClass('portal-Panel');
-    this.title.icon = icon;
-    this.title.caption = 'Clusters: workers in Slurm jobs';
-    this.node.setAttribute('role', 'region');
-    this.node.setAttribute('aria-label', 'Clusters');
-  }
-
-  protected onAfterShow(): void {
-    if (!this._filled) {
-      this._filled = true;
-      this._fill().catch(error => {
-        this._filled = false;
-        this.node.textContent = `The panel cannot be loaded: ${String(error)}`;
-      });
-    }
-  }
-
-  private async _fill(): Promise<void> {
-    const { ClustersPanel } = await import('./clusters-panel');
-    new ClustersPanel(
-      this.node,
-      () => void this._app.commands.execute(NEW),
-      () => this.isVisible
-    );
-  }
-}
-
 /** Asks whether this session may have clusters, for a minute at most. */
 async function offered(): Promise<boolean> {
   for (let tries = 1; tries <= TRIES; tries++) {
@@ -110,7 +76,12 @@ const clusters: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null
   ) => {
-    const panel = new PanelPlace(app);
+    const caption = 'Clusters: workers in Slurm jobs';
+    const panel = new SidePanel({ id: PANEL, icon, caption, name: 'Clusters' }, async place => {
+      const { ClustersPanel } = await import('./clusters-panel');
+      const make = (): void => void app.commands.execute(NEW);
+      new ClustersPanel(place.node, make, () => place.isVisible);
+    });
     restorer?.add(panel, PANEL);
     let allowed = false;
     const isEnabled = (): boolean => allowed;

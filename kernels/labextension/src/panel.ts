@@ -1,6 +1,7 @@
 /** Content of the side panel; loaded when it is first opened. Text only, no markup. */
 import { Plot, type Point } from './plot';
 import { type Commands, panelCommands } from './commands';
+import { button, element, write } from './elements';
 import { type Reading, seconds, type Situation, type Situations } from './situations';
 import { clock, duration, hasGpus, memory, percent, timeLeft, UNKNOWN } from './words';
 
@@ -234,31 +235,6 @@ export class Panel {
     });
     return list;
   }
-}
-
-function element<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  text = '',
-  className = ''
-): HTMLElementTagNameMap[K] {
-  const node = document.createElement(tag);
-  node.textContent = text;
-  node.className = className;
-  return node;
-}
-
-function write(node: HTMLElement, text: string): void {
-  if (node.textContent !== text) {
-    node.textContent = text;
-  }
-  node.hidden = !text;
-}
-
-function button(text: string, click: () => void): HTMLButtonElement {
-  const node = element('button', text, 'jp-Button jp-mod-styled jp-mod-minimal portal-Button');
-  node.type = 'button';
-  node.addEventListener('click', click);
-  return node;
 }
 
 function link(text: string, to: string): HTMLElement {

@@ -14,6 +14,7 @@ import { ask } from './api';
 import { Commands } from './commands';
 import { ended } from './ended';
 import { Notices } from './notices';
+import { SidePanel } from './side-panel';
 import { situations } from './situations';
 import { hasGpus, memory, percent, timeLeft } from './words';
 
@@ -69,36 +70,6 @@ class StatusItem extends Widget {
   }
 }
 
-/** The panel's widget in the side bar; filled when it is first shown. */
-class PanelPlace extends Widget {
-  private _filled = false;
-
-  constructor(private readonly _commands: Commands) {
-    super();
-    this.id = PANEL;
-    this.addClass('portal-Panel');
-    this.title.icon = icon;
-    this.title.caption = 'This session: time, GPUs and memory';
-    this.node.setAttribute('role', 'region');
-    this.node.setAttribute('aria-label', 'This session');
-  }
-
-  protected onAfterShow(): void {
-    if (!this._filled) {
-      this._filled = true;
-      this._fill().catch(error => {
-        this._filled = false;
-        this.node.textContent = `The panel cannot be loaded: ${String(error)}`;
-      });
-    }
-  }
-
-  private async _fill(): Promise<void> {
-    const { Panel } = await import('./panel');
-    new Panel(this.node, situations, this._commands, () => this.isVisible);
-  }
-}
-
 const status: JupyterFrontEndPlugin<void> = {
   id: '@data-scientist-portal/session:status',
   description: 'Time, GPUs and memory of the session, warnings before its end, and its panel',
@@ -112,7 +83,11 @@ const status: JupyterFrontEndPlugin<void> = {
   ) => {
     const commands = new Commands(app.commands, situations, () => app.shell.activateById(PANEL));
     commands.add(palette);
-    const panel = new PanelPlace(commands);
+    const caption = 'This session: time, GPUs and memory';
+    const panel = new SidePanel({ id: PANEL, icon, caption, name: 'This session' }, async place => {
+      const { Panel } = await import('./panel');
+      new Panel(place.node, situations, commands, () => place.isVisible);
+    });
     app.shell.add(panel, 'right', { rank: 900 });
     restorer?.add(panel, PANEL);
     const notices = new Notices(Notification.manager, situations, commands);

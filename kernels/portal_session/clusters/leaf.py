@@ -9,6 +9,7 @@ import os
 import socket
 from pathlib import Path
 
+from ..runs.ranks.network import own_address
 from .record import ClusterRecord
 
 # The longest of Ray's sockets below its folder.
@@ -20,15 +21,11 @@ _EARLIER = datetime.timedelta(days=1)  # clocks of nodes differ
 def address_of(name: str) -> str:
     """Return the IPv4 address of a node by its name. Ray takes what is on loopback for this
     machine's own, which is then the answer. Raises OSError."""
-    address: str = socket.gethostbyname(name)
+    try:
+        address: str = socket.gethostbyname(name)
+    except OSError:
+        raise OSError(f"This node's name, '{name}', has no address: an admin can add it.") from None
     return own_address("192.0.2.1") if ipaddress.ip_address(address).is_loopback else address
-
-
-def own_address(peer: str) -> str:
-    """Return this node's address on the way to another one: no packet is sent. Raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
-        way.connect((peer, 9))
-        return str(way.getsockname()[0])
 
 
 def leaf(certificate: str, private_key: str, address: str) -> tuple[str, str]:

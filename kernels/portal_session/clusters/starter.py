@@ -15,6 +15,7 @@ from ..job_kernels.record import BadRecord
 from ..kernels.environment import add_library, for_commands
 from ..kernels.shell import set_shell
 from ..programs.runtime import Runtime
+from ..runs.ranks.network import own_address
 from . import leaf
 from . import record as records
 from .record import ClusterRecord
@@ -56,7 +57,7 @@ def ray_options(
     node, which it removes. Raises OSError, ValueError."""
     own = json.loads(options(record, number, seconds, environ))
     head = record.address.removeprefix("tls://")
-    host = leaf.own_address(head.rpartition(":")[0])
+    host = own_address(head.rpartition(":")[0])
     runtime = Runtime.make(environ, longest=leaf.SOCKET)
     runtime.hand_on()
     leaf.write_keys(runtime.path, record, host)

@@ -1,4 +1,4 @@
-"""What a thread that waits in the kernel waits for: a file, a connection, or nothing that can be
+"""The object that a thread in the kernel waits for: a file, a connection, or nothing that can be
 told. Read from /proc/PID/task/TID/syscall and /proc/PID/fd (proc(5)), as the same account."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SOCKET_LINK = re.compile(r"socket:\[(\d+)\]")
 
 
 class Wait(NamedTuple):
-    """What a thread does at one moment. ``path``: of the file, or "" if it is not known;
+    """State of a thread at one moment. ``path``: of the file, or "" if it is not known;
     ``sockets``: inodes. ``idle``: of RECEIVING, an event loop that may wait for anything."""
 
     kind: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Awaitable, Collection
 from pathlib import Path
 from typing import Any, Callable
@@ -21,7 +22,6 @@ from ..measurements.processes import Processes
 from ..service import ServiceError
 from ..situation import in_thread
 from .answer import answer_of
-from .mounts import mounts
 from .observation import Observer, cpus
 
 SECONDS, SHORTEST, LONGEST = 5, 2, 20
@@ -95,3 +95,24 @@ class _BrokerHandler(BrokerHandler):
 def broker_routes(waiting: Waiting | None) -> Collection[Any]:
     """Return the broker's routes; none without the extension."""
     return [(PATH, _BrokerHandler, {"ask": waiting.ask})] if waiting else []
+
+
+def mounts(proc: Path = Path("/proc")) -> dict[str, str]:
+    """Return the kinds of file systems by mount point, as this process sees them (proc(5)); {} if
+    they cannot be read."""
+    try:
+        lines = (proc / "self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    kinds = {}
+    for line in lines:
+        before, dash, after = line.partition(" - ")
+        fields = before.split()
+        if dash and len(fields) > 4 and after:
+            kinds[_plain(fields[4])] = after.split()[0]  # a later mount hides an earlier one
+    return kinds
+
+
+def _plain(path: str) -> str:
+    """Return a path without the octal escapes of spaces and the like."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)

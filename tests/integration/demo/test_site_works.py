@@ -116,7 +116,10 @@ def test_what_cannot_be_is_refused_in_words(site: Demo) -> None:
         assert answer.status_code == status, answer.text
         return str(answer.json()["error"]["message"])
 
-    assert "'work' must be a kind with replicas: dask-worker, workers." in refused(400, work="run")
+    assert (
+        "'work' must be a kind with replicas: dask-worker, ray-worker, dask-scheduler, workers."
+        in refused(400, work="run")
+    )
     assert "The limit is 3." in refused(403, replicas=4)
     wrong = {"environment": "python-venv", "workers": {"seconds": 0}}
     assert "The 'seconds' of a replica set must be" in refused(400, options=wrong)

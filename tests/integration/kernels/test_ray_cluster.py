@@ -27,6 +27,7 @@ from portal_session.clusters.error import ClusterError
 from portal_session.clusters.ray.new import ray as ray_cluster
 from portal_session.job_kernels import broker
 from portal_session.job_kernels.wire.keys import make_keys
+from portal_session.runs.ranks.network import own_address
 
 ray = pytest.importorskip("ray")
 JOIN = """
@@ -194,7 +195,7 @@ def handshake(address: str, folder: str) -> None:
 
 def plain(port: int) -> bool:
     """Return True if what listens on this port says nothing to a stranger."""
-    address = leaf.own_address("192.0.2.1")
+    address = own_address("192.0.2.1")
     with socket.create_connection((address, port), 5) as connection:
         connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         connection.settimeout(1)

@@ -185,13 +185,18 @@ def test_a_session_answers_its_page_and_its_terminal(
             refused = server.client.post("portal/waiting", json={"seconds": wrong})
             assert (refused.status_code, refused.json()["field"]) == (400, "seconds")
         (broker,) = (server.home / "t").glob("portal-kernels-*/broker")
-        done = subprocess.run(
-            [python, "-m", "portal_session.waiting.command", "--seconds", "2"],
-            env={"PATH": os.environ["PATH"], "PORTAL_KERNEL_BROKER": str(broker)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert f"(process {busy.pid})" in " ".join(done.stdout.split())
+
+        def said_in_terminal() -> str:
+            done = subprocess.run(
+                [python, "-m", "portal_session.waiting.command", "--seconds", "2"],
+                env={"PATH": os.environ["PATH"], "PORTAL_KERNEL_BROKER": str(broker)},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            return " ".join(done.stdout.split())
+
+        # On a busy machine, the process may have had too little of its CPU.
+        assert wait_for(lambda: f"(process {busy.pid})" in said_in_terminal())

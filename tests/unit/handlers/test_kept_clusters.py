@@ -99,6 +99,12 @@ async def test_another_session_scales_and_ends_it(site: Site) -> None:  # noqa: 
     assert [entry.action for entry in entries] == ["set-replicas"] * 5
 
 
+async def test_clusters_of_ray_are_not_kept(site: Site) -> None:  # noqa: F811
+    answer = await ask(site, "PUT", body={"workers": 2, "engine": "ray"})
+    assert answer.status_code == 400 and "clusters of Ray are not kept" in said(answer)
+    assert await sets(site) == {}
+
+
 async def test_a_scheduler_stops_the_workers_of_its_own_cluster(site: Site) -> None:  # noqa: F811
     await ask(site, "PUT", body={"workers": 2})
     await with_schedulers(site)

@@ -32,9 +32,10 @@ class Portal:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.errors: list[ServiceError] = []
+        self.address = "gpu01"
 
     async def whereabouts(self) -> dict[str, str]:
-        return {"listen": "127.0.0.1", "address": "gpu01"}
+        return {"listen": "127.0.0.1", "address": self.address}
 
     async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         self.asked.append((method, path, body))
@@ -151,6 +152,22 @@ async def test_a_cluster_is_made_and_asked_for(
     for asked in (clusters.state(id), clusters.end(id), clusters.have(id, body)):
         with pytest.raises(ServiceError, match="no such cluster"):
             await asked
+    clusters.stop()
+
+
+@pytest.mark.parametrize(("engine", "said"), [("dask", {}), ("ray", {"engine": "ray"})])
+async def test_the_panel_scales_it_with_what_its_kernel_asked_for(
+    clusters: Clusters, portal: Portal, engine: str, said: dict[str, str]
+) -> None:
+    portal.address = "127.0.0.1"
+    id = (await clusters.make({**KERNEL, "engine": engine}))["id"]
+    body = {"workers": 2, "resources": {"cpus": 1}, "address": "tls://gpu01:4000"}
+    await clusters.have(id, body)
+    await clusters.scale(id, 5)
+    path = f"{PATH}/{id}"
+    assert portal.asked[1:] == [
+        ("PUT", path, {"cpus": 1, **said, "workers": workers}) for workers in (2, 5)
+    ]
     clusters.stop()
 
 

@@ -16,8 +16,8 @@ from hub_client import wait_until
 from portal_session.waiting import blocked
 from portal_session.waiting.blocked import NOTHING, READING, RECEIVING, WRITING, Wait, wait_of
 from portal_session.waiting.connections import Connections
-from portal_session.waiting.mounts import mounts
 from portal_session.waiting.observation import Observer
+from portal_session.waiting.waiting import mounts
 
 SELF = Path("/proc/self")
 
@@ -98,23 +98,28 @@ def test_a_write_names_its_file(waiting, tmp_path: Path) -> None:
         left -= len(os.read(descriptor, left))
 
 
+def answered(server: socket.socket, thread: int) -> None:
+    """Send what a thread waits for; return once it has it, or the next would find it too."""
+    server.send(b"x")
+    wait_until("it is over", lambda: wait_of(SELF, thread) is None)
+
+
 def test_what_waits_for_a_connection(waiting, pair) -> None:
     server, client = pair
     thread = waiting(lambda: client.recv(1))
     assert seen(thread, RECEIVING) == Wait(RECEIVING, sockets=(inode(client),))
-    server.send(b"x")
-    wait_until("it is over", lambda: wait_of(SELF, thread) is None)
+    answered(server, thread)
     poll = select.poll()
     poll.register(client, select.POLLIN)
     poll.register(0, 0)
     thread = waiting(poll.poll)
     assert seen(thread, RECEIVING) == Wait(RECEIVING, sockets=(inode(client),))
-    server.send(b"x")
+    answered(server, thread)
     client.recv(1)
     client.settimeout(60)  # as HTTP clients do
     thread = waiting(lambda: client.recv(1))
     assert seen(thread, RECEIVING).sockets == (inode(client),)
-    server.send(b"x")
+    answered(server, thread)
     epoll = select.epoll()
     epoll.register(client, select.EPOLLIN)
     thread = waiting(epoll.poll)
