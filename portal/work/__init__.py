@@ -23,6 +23,7 @@ from .cluster.kind import KINDS as CLUSTER_KINDS
 from .cluster.scheduler import DaskScheduler
 from .endpoint.audit import EndpointAudit
 from .endpoint.kind import ServingReplica
+from .endpoint.settings import Models
 from .endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
@@ -84,11 +85,12 @@ add_features(
     ),
     Feature(
         "endpoint",
+        settings=(Models,),
         kinds=(ServingReplica,),
         actions=(EndpointAudit,),
         tables=(EndpointTable, EndpointVersionTable, EndpointReplicaTable),
         parts="portal.work.endpoint.parts:EndpointParts",
-        endpoints="portal.work.endpoint.endpoints:ENDPOINTS",
+        endpoints="portal.work.endpoint.addresses:ENDPOINTS",
     ),
     Feature(
         "run",
