@@ -57,6 +57,7 @@ NOBODYS = {
     "/run-form/{session_id}/ask/{part}": {"session_id": "nobodys"},
     "/servers/{server}": {"server": "nobodys"},
     # One without a version: a definition of chance has no environment of the demo.
+    "/model-catalog/{model}/test": {"model": "nobodys"},
     "/models/{name}": {"name": "nobodys"},
     "/models/{name}/shares": {"name": "nobodys"},
     "/models/{name}/versions": {"name": "nobodys"},
