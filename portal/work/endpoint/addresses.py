@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .catalog.endpoints import ENDPOINTS as CATALOG
-from .endpoints import ENDPOINTS as OWN
+from .endpoints import ENDPOINTS as OF_USERS
+from .own import ENDPOINTS as OF_SESSIONS
 
-ENDPOINTS = (*CATALOG, *OWN)
+ENDPOINTS = (*CATALOG, *OF_SESSIONS, *OF_USERS)
