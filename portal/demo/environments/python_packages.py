@@ -103,11 +103,9 @@ def make_venv(
         options: list[str | Path] = ["-q", "--no-config", "--python", path / "bin/python"]
         if constraints_file := constraints():
             options += ["--constraints", constraints_file]
+        wanted: list[str | Path] = [*requirements(), wheel, *packages]
         run(
-            [
-                *(uv, "pip", "install", "--compile-bytecode", *options),
-                *(*requirements(), wheel, *packages),
-            ],
+            [uv, "pip", "install", "--compile-bytecode", *options, *wanted],
             "install JupyterLab",
             env=environment,
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -22,6 +23,7 @@ from ...runs.portal_run import resources
 from ...runs.portal_run.text_table import aligned, printable
 from . import ServeError
 from .options import endpoint_body, parser, version_body
+from .routes import NAME
 
 _PAUSE = 2.0  # seconds between two looks
 _GIVEN_UP = 3  # replicas in a row that failed (portal/work/endpoint/keeper.py)
@@ -58,7 +60,7 @@ def _serve(broker: Broker, argv: Sequence[str], environ: Mapping[str, str], tell
     options = parser(resources.offered_fields(broker)).parse_args(words)
     wanted = endpoint_body(options)
     version = version_body(options, program, environ.get("PORTAL_ENVIRONMENT", ""), broker)
-    path = f"/models/{options.name}"
+    path = f"/models/{_checked(options.name)}"
     if version is None and not wanted:
         raise ServeError("Nothing to serve or to change is named. See 'portal-serve --help'.")
     before = {item["name"] for item in broker.ask("GET", "/models").get("items") or ()}
@@ -194,8 +196,10 @@ def _delete(broker: Broker, name: str) -> str:
 
 def _checked(name: str) -> str:
     """Return a name that can stand in a path. Raises ServeError."""
-    if not all(letter.isascii() and (letter.isalnum() or letter == "-") for letter in name):
-        raise ServeError(f"'{name[:60]}' is no name of an endpoint.")
+    if not re.fullmatch(NAME, name):
+        raise ServeError(
+            f"'{name[:60]}' is no name of an endpoint: 2 to 40 lowercase letters, digits and dashes."
+        )
     return name
 
 

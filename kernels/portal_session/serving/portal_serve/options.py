@@ -51,7 +51,9 @@ def parser(fields: resources.Fields = ()) -> argparse.ArgumentParser:
     version.add_argument("--model", help="model of the catalog; what is not given is its")
     version.add_argument("--run", help="run that the model comes from, by name")
     version.add_argument("--point", default=BEST, help="its point; by default the search's best")
-    version.add_argument("--folder", help="folder in which the command starts; by default the run's")
+    version.add_argument(
+        "--folder", help="folder in which the command starts; by default the run's"
+    )
     version.add_argument("--environment", help="environment; by default the session's")
     version.add_argument("--health", metavar="PATH", help="answers once it is loaded (/health)")
     version.add_argument(
@@ -96,7 +98,9 @@ def endpoint_body(options: argparse.Namespace) -> dict[str, Any]:
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.private:
         if {"users", "groups", "everyone"} & given.keys():
-            raise ServeError("'--private' and '--user', '--group' or '--everyone' exclude others.")
+            raise ServeError(
+                "'--private' and '--user', '--group' or '--everyone' exclude each other."
+            )
         given |= {"users": [], "groups": [], "everyone": False}
     return given
 

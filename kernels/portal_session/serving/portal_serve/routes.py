@@ -9,13 +9,13 @@ from tornado.web import HTTPError
 from ...job_kernels.broker_handler import BrokerHandler
 from ...runs.routes import Ask
 
-_NAME = "[a-z0-9-]{2,40}"
+NAME = "[a-z0-9-]{2,40}"
 # By path here, which is the service's below session/: methods.
 PASSED_ON = {
     "/models": "GET",
-    f"/models/{_NAME}": "GET PUT DELETE",
-    f"/models/{_NAME}/versions": "POST",
-    f"/models/{_NAME}/shares": "PUT",
+    f"/models/{NAME}": "GET PUT DELETE",
+    f"/models/{NAME}/versions": "POST",
+    f"/models/{NAME}/shares": "PUT",
     "/model-catalog": "GET",
 }
 
