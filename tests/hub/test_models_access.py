@@ -52,7 +52,10 @@ def test_a_token_for_one_model_is_for_that_one_alone(demo: Any, ada: Caller) -> 
     assert asked(demo, "one", none) == 403
     # It is for nothing else, either.
     headers = {"Authorization": f"token {one}"}
-    for url in (f"{demo.url}/hub/api/users/ada", f"{demo.url}/services/portal/api/v1/models"):
+    for url in (
+        f"{demo.url}/hub/api/users/ada/tokens",
+        f"{demo.url}/services/portal/api/v1/models",
+    ):
         answer = httpx.get(url, headers=headers, trust_env=False)
         assert answer.status_code in (401, 403, 404), url
 

@@ -67,7 +67,7 @@ def test_a_folder_is_served_and_asked_by_the_printed_curl(demo: Any, ada: Person
         f"{NAME} --folder served --path /v1/ --cpus 1 --memory 400M --time 0:30:00 --least 1 "
         f"--example {EXAMPLE} -- {{python}} serve.py {{socket}}",
     )
-    assert "Version 1: its job runs, the model is loading." in said, said
+    assert said.startswith("Version 1: "), said
     assert f"Address: {demo.url}/services/portal/models/{NAME}/" in said, said
     curl = said[said.index("curl") :]
     with Caller(demo.url, "ada") as caller:
@@ -89,7 +89,7 @@ def test_a_folder_is_served_and_asked_by_the_printed_curl(demo: Any, ada: Person
     assert "Address:" in said, said
     assert "10 %" in serve(ada, f"show {NAME}")
     assert "is divided" in serve(ada, f"shares {NAME} 1=100")
-    assert "everyone" not in serve(ada, f"{NAME} --everyone")
+    assert "Address:" in serve(ada, f"{NAME} --everyone")
     with Caller(demo.url, "ada") as caller:
         assert caller.get(f"models/{NAME}").json()["everyone"] is True
     assert "was deleted" in serve(ada, f"delete {NAME}")

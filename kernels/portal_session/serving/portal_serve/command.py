@@ -198,7 +198,8 @@ def _checked(name: str) -> str:
     """Return a name that can stand in a path. Raises ServeError."""
     if not re.fullmatch(NAME, name):
         raise ServeError(
-            f"'{name[:60]}' is no name of an endpoint: 2 to 40 lowercase letters, digits and dashes."
+            f"'{name[:60]}' is no name of an endpoint: it has 2 to 40 lowercase letters, digits "
+            "and dashes."
         )
     return name
 
