@@ -19,6 +19,7 @@ from .model import CatalogModel
 _LARGEST = 65_536  # bytes of a file
 _PATIENCE = 5.0  # seconds for the directory, which may be on a network file system
 _log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # a command prints them
 
 
 class _Seen(NamedTuple):

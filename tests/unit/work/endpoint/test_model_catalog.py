@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import yaml
+from conftest import ROOT
 
 from portal.catalog import EnvironmentCatalog
 from portal.errors import NotFound
 from portal.models.person import Person
 from portal.store import Store
 from portal.work.endpoint.bodies import Source, WantedVersion
+from portal.work.endpoint.catalog.command import ValidateCommand
 from portal.work.endpoint.catalog.files import ModelCatalog, read_model
 from portal.work.endpoint.catalog.items import ModelView
 from portal.work.endpoint.catalog.testing import ModelTests
@@ -234,3 +236,30 @@ async def test_a_version_has_what_it_does_not_name_from_the_model(catalog: Catal
     assert version.example is not None and version.example.contains == "hi"
     plain = WantedVersion(environment="lab")
     assert await (await catalog.view()).completed(plain) is plain
+
+
+SHIPPED = sorted((ROOT / "deploy/models").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_delivered_models_load_and_say_that_nobody_ran_them(path: Path) -> None:
+    model, errors = read_model(path.read_bytes(), path.name)
+    assert not errors and model is not None
+    assert model.untested.startswith("Not run here."), "until a test runs it"
+    assert model.example.contains
+
+
+def test_a_folder_is_checked_by_its_command(
+    folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def validate() -> tuple[str, int]:
+        command = ValidateCommand()
+        command.extra_args = [str(folders / "models")]
+        good = command.run()
+        return capsys.readouterr().out, good
+
+    said, good = validate()
+    assert good and said.endswith("models: 1 model, no problems\n")
+    (folders / "models" / "wrong.yaml").write_text("name: wrong\ntitel: x\n")
+    said, good = validate()
+    assert not good and "wrong.yaml:2: 'titel' is not a known key" in said, said
