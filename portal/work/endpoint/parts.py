@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.settings import Replicas
 
-from .catalog.files import ModelCatalog
+from .catalog.files import ModelCatalog, beside
 from .catalog.testing import ModelTests
 from .gateway import Gateway
 from .keeper import Keeper
 from .notices import EndpointNotices
-from .settings import Models
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -27,7 +26,7 @@ class EndpointParts:
 
     def __init__(self, services: Services) -> None:
         self.gateway = Gateway(os.environ.get(STATE, ""))
-        self.models = ModelCatalog(services.settings.get(Models).directory)
+        self.models = ModelCatalog(beside(services.catalog.directory))
         self.keeper = Keeper(
             services.store,
             self.gateway,

@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from api_client import Caller
+from conftest import ROOT
 from hub_client import Person, wait_until, with_session
 from jobs import nothing_left
 from terminal import terminal
 
-NAME = "terminal-echo"
-PROGRAM = """
-import json, os, sys
-from http.server import BaseHTTPRequestHandler as Base
-from socketserver import ThreadingUnixStreamServer as Server
-class Handler(Base):
-    protocol_version = "HTTP/1.1"
-    log_message = lambda *_: None
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.do_GET()
-    def do_GET(self):
-        body = json.dumps({"said": open("word.txt").read().strip()}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-Server(sys.argv[1], Handler).serve_forever()
-"""
-EXAMPLE = shlex.quote(
-    json.dumps({"method": "POST", "path": "/v1/say", "body": {"say": "it's"}, "contains": "said"})
-)
+NAME = "digits"
+PAGE = (ROOT / "docs/how-to/serve-a-model.md").read_text()
+PROGRAM = re.findall(r"```python\n(.*?)```", PAGE, re.S)[0]
+COMMANDS = [
+    line
+    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S)
+    for line in block.splitlines()
+    if NAME in line and "curl" not in line
+]
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +33,9 @@ def ada(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
     nothing_left(demo, "ada")
     options = {"environment": "python-venv", "gpus": 0, "time": "1:00:00"}
     for ada in with_session(person("ada"), options):
-        content = {"type": "file", "format": "text"}
-        terminal(ada, "mkdir -p served")
-        for name, text in (("serve.py", PROGRAM), ("word.txt", "first")):
-            model = {**content, "content": text}
-            assert ada.session("PUT", f"api/contents/served/{name}", json=model).is_success
+        terminal(ada, f"mkdir -p {NAME}")
+        model = {"type": "file", "format": "text", "content": PROGRAM}
+        assert ada.session("PUT", f"api/contents/{NAME}/serve.py", json=model).is_success
         yield ada
     with Caller(demo.url, "ada") as caller:
         caller.delete(f"models/{NAME}")
@@ -60,13 +46,11 @@ def serve(ada: Person, words: str) -> str:
     return terminal(ada, f"portal-serve {words}")
 
 
-def test_a_folder_is_served_and_asked_by_the_printed_curl(demo: Any, ada: Person) -> None:
+def test_the_commands_of_the_page_serve_a_program(demo: Any, ada: Person) -> None:
     wait_until("the portal knows the session", lambda: "NAME" in said_list(ada), 30)
-    said = serve(
-        ada,
-        f"{NAME} --folder served --path /v1/ --cpus 1 --memory 400M --time 0:30:00 --least 1 "
-        f"--example {EXAMPLE} -- {{python}} serve.py {{socket}}",
-    )
+    write, served, show, share, private, second, half, back, delete = COMMANDS
+    terminal(ada, write)
+    said = terminal(ada, served)
     assert said.startswith("Version 1: "), said
     assert f"Address: {demo.url}/services/portal/models/{NAME}/" in said, said
     curl = said[said.index("curl") :]
@@ -75,24 +59,32 @@ def test_a_folder_is_served_and_asked_by_the_printed_curl(demo: Any, ada: Person
         answered = subprocess.run(
             ["bash", "-c", curl], capture_output=True, text=True, timeout=60, env=environ
         )
-        assert json.loads(answered.stdout) == {"said": "first"}, answered
-        detail = caller.get(f"models/{NAME}").json()
-    version = detail["versions"][0]
-    assert version["folder"].endswith("/served") and version["source"]["folder"]
-    assert version["environment"] == "python-venv", "the session's"
+        assert json.loads(answered.stdout) == {"result": 6}, answered
+        assert caller.get(said.split()[said.split().index("Address:") + 1]).status_code == 404
 
-    shown = serve(ada, f"show {NAME}")
-    assert "100 %" in shown and "ready" in shown, shown
-    said = serve(
-        ada, f"{NAME} --folder served --share 10 --no-wait -- {{python}} serve.py {{socket}}"
-    )
-    assert "Address:" in said, said
-    assert "10 %" in serve(ada, f"show {NAME}")
-    assert "is divided" in serve(ada, f"shares {NAME} 1=100")
-    assert "Address:" in serve(ada, f"{NAME} --everyone")
-    with Caller(demo.url, "ada") as caller:
-        assert caller.get(f"models/{NAME}").json()["everyone"] is True
-    assert "was deleted" in serve(ada, f"delete {NAME}")
+        def detail() -> dict[str, Any]:
+            return dict(caller.get(f"models/{NAME}").json())
+
+        version = detail()["versions"][0]
+        assert version["folder"].endswith(f"/{NAME}") and version["source"]["folder"]
+        assert version["environment"] == "python-venv", "the session's"
+        shown = terminal(ada, show)
+        assert "100 %" in shown and "ready" in shown, shown
+
+        terminal(ada, share)
+        assert detail()["users"] == ["barbara"]
+        assert detail()["groups"] == ["course-deep-learning-101"]
+        terminal(ada, private)
+        assert (detail()["users"], detail()["groups"]) == ([], [])
+
+        assert "Address:" in terminal(ada, second)
+        assert {each["number"]: each["share"] for each in detail()["versions"]} == {1: 90, 2: 10}
+        assert "is divided" in terminal(ada, half)
+        assert {each["share"] for each in detail()["versions"]} == {50}
+        terminal(ada, back)
+        assert {each["number"]: each["share"] for each in detail()["versions"]} == {1: 100, 2: 0}
+        assert "was deleted" in terminal(ada, delete)
+        assert caller.get(f"models/{NAME}").status_code == 404
     assert NAME not in serve(ada, "list")
 
 
@@ -110,8 +102,8 @@ def said_list(ada: Person) -> str:
         ("other --model nobodys", "There is no model 'nobodys' in the catalog"),
         ("other --run nobodys -- a {socket}", "You have no run 'nobodys'."),
         ("other --folder /nowhere -- a {socket}", "There is no folder '/nowhere'."),
-        ("other --folder served -- python app.py", "'command' must listen on '{socket}'"),
-        ("other --folder served --gpus 4000 -- a {socket}", "GPU"),
+        ("other --folder digits -- python app.py", "'command' must listen on '{socket}'"),
+        ("other --folder digits --gpus 4000 -- a {socket}", "GPU"),
         ("other --cpus 1", "A version needs a command"),
         ("other --example x -- a {socket}", "'--example' must be a JSON object"),
         ("other --private --everyone --model x", "exclude each other"),

@@ -83,7 +83,7 @@ def parser(fields: resources.Fields = ()) -> argparse.ArgumentParser:
         "--group",
         dest="groups",
         action="append",
-        help="group that may use it; of a course: course-NAME",
+        help="group that may use it, of the directory or of a space",
     )
     endpoint.add_argument("--everyone", action="store_true", default=None, help="all may use it")
     endpoint.add_argument("--private", action="store_true", help="you alone may use it")

@@ -93,6 +93,11 @@ class ModelCatalog:
             self.errors = (problem, *(e for e in self.errors if e.file != self.directory))
 
 
+def beside(environments: str) -> str:
+    """Return the directory of the models: ``models`` beside that of the environments."""
+    return str(Path(environments).parent / "models")
+
+
 def read_model(raw: bytes, file: str) -> tuple[CatalogModel | None, tuple[CatalogError, ...]]:
     """Read a model from the YAML ``raw``: it, or what is wrong, with lines; raise nothing."""
     if len(raw) > _LARGEST:
