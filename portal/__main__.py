@@ -31,6 +31,10 @@ class PortalCommand(CommandGroup):
             "portal.catalog.cli.images.ImagesApp",
             "List images, remove unused ones, unpack them on the nodes.",
         ),
+        "models": (
+            "portal.work.endpoint.catalog.command.ModelsApp",
+            "Check the files of the catalog of models.",
+        ),
         "service": ("portal.app.PortalService", "Run the web service; the Hub starts it."),
     }
 

@@ -88,7 +88,7 @@ add_features(
         actions=(EndpointAudit,),
         tables=(EndpointTable, EndpointVersionTable, EndpointReplicaTable),
         parts="portal.work.endpoint.parts:EndpointParts",
-        endpoints="portal.work.endpoint.endpoints:ENDPOINTS",
+        endpoints="portal.work.endpoint.addresses:ENDPOINTS",
     ),
     Feature(
         "run",

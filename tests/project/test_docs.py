@@ -29,6 +29,8 @@ from portal.doctor.checks import all_checks
 from portal.launch.request import option_keys
 from portal.models.catalog.environment import Environment
 from portal.slurm import SlurmRunner
+from portal.work.endpoint.catalog.files import read_model
+from portal.work.endpoint.catalog.model import CatalogModel
 from spawners.spawner import PortalSpawner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,7 +132,7 @@ def test_settings_exist(path: Path) -> None:
         known[kind.__name__] = set(kind.class_trait_names(config=True))
     for name, trait in re.findall(r"\bc\.([A-Z]\w+)\.(\w+)", path.read_text()):
         if name not in known:
-            assert name in ("JupyterHub", "ConfigurableHTTPProxy", "Authenticator"), name
+            assert name in ("JupyterHub", "Proxy", "ConfigurableHTTPProxy", "Authenticator"), name
             continue
         assert trait in known[name], f"{path.name} names c.{name}.{trait}"
 
@@ -189,6 +191,8 @@ def test_files_of_environments_and_courses_load(path: Path) -> None:
     for block in blocks(path, "yaml"):
         if block.startswith("course:"):
             read_course(block.encode(), path.name)
+        elif "command:" in block and "example:" in block:
+            assert read_model(block.encode(), path.name)[1] == ()
         else:
             Environment.model_validate(read_document(block.encode()).data)
 
@@ -298,3 +302,9 @@ def test_the_hubs_unit_leaves_sudo_working() -> None:
     )
     for name in forbidden.split():
         assert not re.search(rf"^{name}=", text, re.M), name
+
+
+def test_every_key_of_a_model_is_described() -> None:
+    text = (ROOT / "docs/how-to/endpoints.md").read_text()
+    table = set(re.findall(r"`(\w+)`", text[text.index("## The catalog of models") :]))
+    assert set(CatalogModel.model_fields) <= table

@@ -17,6 +17,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from portal.demo.showcase.models import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = {
     "pyproject.toml": ("portal", "spawners", "deploy"),
@@ -57,6 +59,8 @@ FOR_SOURCES = {
 }
 # Executed by users: `missing_imports` compares them with the environments that ship them.
 OF_USERS = ROOT / "deploy/environments/starters"
+# Executed in an environment of the demo: `test_a_served_model_s_environment_has_its_imports`.
+SERVED = ROOT / "deploy/demo/models"
 # Modules, and the word in an image's reference that says that the image has them.
 IN_IMAGES = {"torch": "pytorch", "torchvision": "pytorch"}
 NOT_IMPORTED = {
@@ -99,7 +103,7 @@ def imports_of(source: str, file: str) -> Iterator[Import]:
 def foreign_imports(project: str) -> tuple[Import, ...]:
     """Return the imports of packages that are neither Python's nor of the project itself."""
     paths = [path for room in PROJECTS[project] for path in sorted((ROOT / room).rglob("*.py"))]
-    paths = [path for path in paths if path.parent != OF_USERS]
+    paths = [path for path in paths if path.parent not in (OF_USERS, SERVED)]
     own = {path.stem for path in paths if path.parent.name == "library"}  # beside a run's source
     own |= {Path(room).name for room in PROJECTS[project]} | set(sys.stdlib_module_names)
     found = [
@@ -150,6 +154,17 @@ def test_every_import_is_declared(project: str) -> None:
     required = declared(project)
     wrong = [why for item in foreign_imports(project) if (why := undeclared(item, required))]
     assert not wrong, f"not in {project}:\n" + "\n".join(wrong)
+
+
+def test_a_served_model_s_environment_has_its_imports() -> None:
+    has = {*PACKAGES, "pydantic", *sys.stdlib_module_names}  # FastAPI brings pydantic
+    found = [
+        item
+        for path in sorted(SERVED.glob("*.py"))
+        for item in imports_of(path.read_text(), str(path.relative_to(ROOT)))
+    ]
+    assert found
+    assert [item.place for item in found if item.name not in has] == []
 
 
 def missing_imports(environment: dict[str, Any], folder: Path) -> list[str]:

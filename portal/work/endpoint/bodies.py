@@ -12,10 +12,11 @@ from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS
 
 from .handover import ReplicaState
-from .models import Command, HealthPath, RequestLimits
+from .models import MOST_WORDS, HealthPath, RequestLimits, Word
 
 _Who = Annotated[str, StringConstraints(pattern=r"^[^\s\x00]+$", max_length=255)]
-_Path = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=200)]
+RequestPath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=200)]
+StartFolder = Annotated[str, StringConstraints(pattern=r"^(~|/)[^\x00]*$", max_length=1000)]
 _Count = Annotated[int, Field(ge=0, le=MOST_REPLICAS, strict=True)]
 _Share = Annotated[int, Field(ge=0, le=100, strict=True)]
 
@@ -37,32 +38,37 @@ class WantedEndpoint(Frozen):
 
 
 class Example(Frozen):
-    """Request that each replica answers before it gets others: ``body`` is sent as JSON."""
+    """Request that each replica answers before it gets others: ``body`` is sent as JSON, and the
+    answer has to contain the text ``contains``."""
 
     method: Literal["GET", "POST"] = "GET"
-    path: _Path
+    path: RequestPath
     body: dict[str, Any] | None = None
+    contains: Annotated[str, Field(max_length=1000)] = ""
 
 
 class Source(Frozen):
-    """Where a model comes from: a point of one of your runs, or a folder."""
+    """Where a model comes from: a point of one of your runs, a folder, or the name of a ``model``
+    of the catalog."""
 
     run: Annotated[str, StringConstraints(pattern=f"^({ID})?$", max_length=40)] = ""
     point: Annotated[int, Field(ge=0, strict=True)] = 0
     folder: Annotated[str, Field(max_length=1000)] = ""
+    model: Annotated[str, Field(max_length=60)] = ""
 
 
 class WantedVersion(AskedResources):
     """Version to add, and the resources of each replica, as for a launch. In ``command``,
     "{socket}" is replaced by the path of the Unix socket that the program must listen on (or
     "{port}" and "{secret}"). ``paths``: prefixes that are let through, none for all; ``share``: of
-    the traffic in percent, which the other versions lose."""
+    the traffic in percent, which the other versions lose. With a model of the catalog as its
+    ``source``, what is not named is that model's."""
 
-    environment: Annotated[str, Field(min_length=1, max_length=300)]
-    command: Command
+    environment: Annotated[str, Field(max_length=300)] = ""
+    command: Annotated[tuple[Word, ...], Field(max_length=MOST_WORDS)] = ()
     health: HealthPath = "/health"
-    folder: Annotated[str, StringConstraints(pattern=r"^(~|/)[^\x00]*$", max_length=1000)] = "~"
-    paths: Annotated[tuple[_Path, ...], Field(max_length=50)] = ()
+    folder: StartFolder = "~"
+    paths: Annotated[tuple[RequestPath, ...], Field(max_length=50)] = ()
     example: Example | None = None
     source: Source = Source()
     share: _Share = 100

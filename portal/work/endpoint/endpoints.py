@@ -33,8 +33,9 @@ from .bodies import (
     WantedShares,
     WantedVersion,
 )
+from .catalog.items import PREFIX, ModelView
 from .handover import ReplicaState
-from .models import NAME, Endpoint, EndpointReplica, EndpointVersion
+from .models import NAME, Endpoint, EndpointReplica, EndpointVersion, exposed
 from .parts import EndpointParts
 from .replicas import measured, seen, server_of, state_of
 from .reports import ENDPOINTS as REPORTS
@@ -65,7 +66,7 @@ class EndpointAction(Action, EstimatesBase):
         """Table of replicas."""
         return self.parts.store.table(EndpointReplicaTable)
 
-    async def own(self, name: str) -> Endpoint:
+    async def owned(self, name: str) -> Endpoint:
         """Return an endpoint of the person. Raises NotFound for one that they may not know of,
         NotAllowed for one that they may use only."""
         with contextlib.suppress(NotFound):
@@ -124,6 +125,53 @@ class EndpointAction(Action, EstimatesBase):
             ),
         )
 
+    def catalog_view(self) -> ModelView:
+        """Return the catalog of models for the person."""
+        parts = self.parts
+        return ModelView(self.endpoint_parts.models, parts.catalog, parts.store, self.person)
+
+    async def add_version(
+        self, endpoint: Endpoint, body: WantedVersion, source: dict[str, Any]
+    ) -> EndpointVersion:
+        """Add a version as a launch is decided, and have it launched. Raises InvalidRequest,
+        NotAllowed, SlurmUnavailable."""
+        name = endpoint.name
+        for field in ("environment", "command"):
+            if not getattr(body, field):
+                raise InvalidRequest(
+                    f"'{field}' is missing. Only a model of the catalog ('source') needs none.",
+                    field,
+                )
+        if problem := exposed(body.command):
+            raise InvalidRequest(problem, "command")
+        if body.nodes not in (None, 1):
+            raise InvalidRequest("'nodes' must be 1: a replica is a job on one node.", "nodes")
+        resources = body.model_dump(exclude=set(OF_VERSION), exclude_unset=True)
+        options = {**resources, "environment": body.environment}
+        await self.decided(as_seen_by_catalog(self.person), options)
+        pin = await pin_of(self.parts.catalog, self.parts.store, body.environment)
+        version = EndpointVersion(
+            endpoint=name,
+            number=0,
+            created_at=time.time(),
+            source=source,
+            environment=body.environment,
+            environment_version=pin.version,
+            digest=pin.digest,
+            command=body.command,
+            health=body.health,
+            folder=body.folder,
+            paths=body.paths,
+            example=body.example.model_dump(exclude_none=True) if body.example else {},
+            resources=resources,
+        )
+        added = await self.versions.add_version(version)
+        shares = {int(number): share for number, share in endpoint.shares.items()}
+        shares = with_share(shares, added.number, body.share)
+        await self.table.change(name, shares={str(k): v for k, v in shares.items()}, problem="")
+        self.endpoint_parts.keeper.wake(name)
+        return added
+
     async def records(self, user: str) -> dict[str, SessionRecord]:
         """Return the user's living sessions by server."""
         records, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=1000)
@@ -167,7 +215,7 @@ class OneEndpoint(EndpointAction):
     async def on_get(self, name: str) -> EndpointDetail:
         """Return it with its versions, its newest replicas, and the times by which a successor is
         launched."""
-        return await self.detail(await self.own(name))
+        return await self.detail(await self.owned(name))
 
     @Operation("Make or change an endpoint.", body=WantedEndpoint, errors=(409,))
     async def on_put(self, name: str) -> EndpointDetail:
@@ -180,10 +228,12 @@ class OneEndpoint(EndpointAction):
             self.check_offered()
             new = Endpoint(name=name, user=user, created_at=time.time())
             try:
-                found = await self.own(name)
+                found = await self.owned(name)
             except NotFound:
                 found = None
             wanted = (found or new).model_copy(update=given)
+            if name.startswith(PREFIX) and found is None:
+                raise NotAllowed(f"Names that begin with '{PREFIX}' are for tests of the catalog.")
             limit = self.parts_for(ReplicaParts).limits.per_user
             if wanted.least > wanted.most:
                 raise InvalidRequest(
@@ -209,7 +259,7 @@ class OneEndpoint(EndpointAction):
         """Its replicas get no new requests and are stopped; versions and address are gone."""
         user = self.person.name
         async with self.audited(EndpointAudit.DELETE_ENDPOINT, f"endpoint {name}", user):
-            await self.own(name)
+            await self.owned(name)
             await self.table.remove(name)
         self.endpoint_parts.keeper.changed.set()
         return Confirmation(message="The endpoint was deleted; its replicas are being stopped.")
@@ -224,46 +274,23 @@ class EndpointVersions(EndpointAction):
     async def on_post(self, name: str) -> EndpointDetail:
         """Pin the environment as it is now, and launch replicas that get the version's share once
         they have answered its example. What answers now stays until then."""
-        body: WantedVersion = self.body
         user = self.person.name
         async with self.audited(
             EndpointAudit.ADD_ENDPOINT_VERSION, f"endpoint {name}", user
         ) as line:
             self.check_offered()
-            endpoint = await self.own(name)
-            _check_command(body.command)
-            if body.nodes not in (None, 1):
-                raise InvalidRequest("'nodes' must be 1: a replica is a job on one node.", "nodes")
-            resources = body.model_dump(exclude=set(OF_VERSION), exclude_unset=True)
-            options = {**resources, "environment": body.environment}
-            await self.decided(as_seen_by_catalog(self.person), options)  # as a launch is
-            pin = await pin_of(self.parts.catalog, self.parts.store, body.environment)
-            version = EndpointVersion(
-                endpoint=name,
-                number=0,
-                created_at=time.time(),
-                source=await self._source(body.source),
-                environment=body.environment,
-                environment_version=pin.version,
-                digest=pin.digest,
-                command=body.command,
-                health=body.health,
-                folder=body.folder,
-                paths=body.paths,
-                example=body.example.model_dump(exclude_none=True) if body.example else {},
-                resources=resources,
-            )
-            added = await self.versions.add_version(version)
-            shares = {int(number): share for number, share in endpoint.shares.items()}
-            shares = with_share(shares, added.number, body.share)
-            await self.table.change(name, shares={str(k): v for k, v in shares.items()}, problem="")
+            endpoint = await self.owned(name)
+            view = self.catalog_view()
+            body = await view.completed(self.body)
+            added = await self.add_version(endpoint, body, await self._source(body.source, view))
             line.detail = f"Version {added.number}, {body.share} % of the traffic."
-        self.endpoint_parts.keeper.wake(name)
         return await self.detail(await self.table.get(name))
 
-    async def _source(self, source: Source) -> dict[str, Any]:
-        """Return the source to be recorded, of a run with what tells its software. Raises NotFound
-        for a run that is not the user's."""
+    async def _source(self, source: Source, view: ModelView) -> dict[str, Any]:
+        """Return the source to be recorded: of a run with what tells its software, of a model of
+        the catalog with what its test was of. Raises NotFound for a run that is not the user's."""
+        if source.model:
+            return {"model": source.model, "tested": view.fingerprint(view.get(source.model))}
         if not source.run:
             return {"folder": source.folder} if source.folder else {}
         run = await self.parts.store.table(RunTable).get(self.person.name, source.run)
@@ -288,7 +315,7 @@ class EndpointShares(EndpointAction):
         async with self.audited(
             EndpointAudit.SET_ENDPOINT_SHARES, f"endpoint {name}", user
         ) as line:
-            await self.own(name)
+            await self.owned(name)
             known = {version.number: version for version in await self.versions.of_endpoint(name)}
             for key in self.body.shares:
                 if not key.isdecimal() or str(int(key)) != key or int(key) not in known:
@@ -307,16 +334,6 @@ class EndpointShares(EndpointAction):
             line.detail = ", ".join(f"version {key}: {share}" for key, share in shares.items())
         self.endpoint_parts.keeper.wake(name)
         return await self.detail(await self.table.get(name))
-
-
-def _check_command(command: tuple[str, ...]) -> None:
-    words = " ".join(command)
-    if "{socket}" not in words and not ("{port}" in words and "{secret}" in words):
-        raise InvalidRequest(
-            "'command' must listen on '{socket}', or on '{port}' and ask for '{secret}': other "
-            "users of the node could use it otherwise.",
-            "command",
-        )
 
 
 def _replica(

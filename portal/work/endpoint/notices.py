@@ -47,7 +47,7 @@ class EndpointNotices:
                     "and the job of its successor still waits in the queue. Requests that no other "
                     "replica answers then wait, and are refused with status 503 and the expected "
                     "start.",
-                    f"State: {self._post.pages}api/v1/models/{endpoint.name}",
+                    f"State: {self._post.pages}endpoints/{endpoint.name}",
                 ],
             )
             if await self._post.send(mail, now) is not None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.settings import Replicas
 
+from .catalog.files import ModelCatalog, beside
+from .catalog.testing import ModelTests
 from .gateway import Gateway
 from .keeper import Keeper
 from .notices import EndpointNotices
@@ -24,6 +26,7 @@ class EndpointParts:
 
     def __init__(self, services: Services) -> None:
         self.gateway = Gateway(os.environ.get(STATE, ""))
+        self.models = ModelCatalog(beside(services.catalog.directory))
         self.keeper = Keeper(
             services.store,
             self.gateway,
@@ -33,7 +36,9 @@ class EndpointParts:
             services.settings.get(Replicas).per_user,
             services.log,
         )
+        self.tests = ModelTests(services.store, self.keeper.changed.set, services.log)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "keeper of endpoints": self.keeper.run,
+            "tests of the catalog of models": self.tests.run,
             "requests that wait at endpoints": self.keeper.listen,
         }

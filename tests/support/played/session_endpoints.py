@@ -57,7 +57,10 @@ def catalog_of(*environments: Environment) -> SimpleNamespace:
         pass
 
     return SimpleNamespace(
-        load=load, runner=None, environments={known.name: known for known in environments}
+        load=load,
+        runner=None,
+        environments={known.name: known for known in environments},
+        directory="/nowhere/environments",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from jupyterhub import apihandlers
 from jupyterhub.app import JupyterHub
 from jupyterhub.spawner import SpawnException
-from traitlets.config import Application
+from traitlets.config import Application, Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from portal.launch.kinds.jupyterlab import JupyterLab
@@ -38,10 +39,10 @@ def in_program(monkeypatch: pytest.MonkeyPatch, program: Application | None) -> 
     monkeypatch.setattr(Application, "instance", lambda: program)
 
 
-def shipped() -> None:
+def shipped() -> Config:
     """Read the configuration that comes with the portal."""
     file = data_path("deploy") / "jupyterhub_config.py"
-    PyFileConfigLoader(file.name, str(file.parent)).load_config()
+    return PyFileConfigLoader(file.name, str(file.parent)).load_config()
 
 
 def test_the_shipped_configuration_sets_a_hub_up(
@@ -62,6 +63,27 @@ def test_other_programs_read_it_and_change_nothing(
     shipped()
     assert calls == []
     assert PortalSpawner.hub_is_set_up(), "which is what the doctor asks"
+
+
+@pytest.mark.parametrize(
+    ("own", "route"),
+    [
+        ("", "/services/portal/models/"),
+        (
+            "c.JupyterHub.subdomain_host = 'https://portal.example.org:8443'",
+            "portal.example.org/services/portal/models/",
+        ),
+    ],
+)
+def test_the_gateways_route_has_the_host_where_hosts_are_told_apart(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, route: str
+) -> None:
+    in_program(monkeypatch, None)
+    (tmp_path / "site.py").write_text(f"c = get_config()\n{own}\n")
+    monkeypatch.setenv("PORTAL_CONFIG_D", str(tmp_path))
+    assert "extra_routes" not in shipped().Proxy
+    monkeypatch.setenv("PORTAL_GATEWAY_STATE", "/var/lib/gateway")
+    assert shipped().Proxy.extra_routes == {route: "http://127.0.0.1:8003"}
 
 
 async def test_without_it_no_session_starts(
