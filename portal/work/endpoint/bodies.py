@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from portal.handlers.base.endpoint import Query
 from portal.launch.request import AskedResources
 from portal.models import Frozen
+from portal.models.scope import SESSIONS_READ
 from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS
 
@@ -53,12 +55,14 @@ class Source(Frozen):
 
 
 class WantedVersion(AskedResources):
-    """Version to add, and the resources of each replica, as for a launch. In ``command``,
+    """Version to add, and the resources of each replica, as for a launch. ``environment_version``:
+    the one whose software it gets, such as that of a run; 0: the current one. In ``command``,
     "{socket}" is replaced by the path of the Unix socket that the program must listen on (or
     "{port}" and "{secret}"). ``paths``: prefixes that are let through, none for all; ``share``: of
     the traffic in percent, which the other versions lose."""
 
     environment: Annotated[str, Field(min_length=1, max_length=300)]
+    environment_version: Annotated[int, Field(ge=0, le=2**31, strict=True)] = 0
     command: Command
     health: HealthPath = "/health"
     folder: Annotated[str, StringConstraints(pattern=r"^(~|/)[^\x00]*$", max_length=1000)] = "~"
@@ -78,15 +82,40 @@ class WantedShares(Frozen):
     shares: Annotated[dict[str, _Share], Field(min_length=1, max_length=20)]
 
 
+EndpointState = Literal["ready", "loading", "waiting", "asleep", "failed", "empty"]
+
+
+class EndpointsQuery(Query):
+    """Choice of endpoints."""
+
+    all: Annotated[
+        bool, Field(description=f"Also those of other users. Needs {SESSIONS_READ}.")
+    ] = False
+
+
+class DeletionQuery(Query):
+    """Reason for what is deleted."""
+
+    reason: Annotated[
+        str,
+        Field(max_length=200, description="Required for another user's; the audit log has it."),
+    ] = ""
+
+
 class EndpointItem(Frozen):
     """Endpoint as its users see it. ``address``: path at the portal's host; ``ready``: replicas
-    that answer; ``problem``: why it does not, a sentence."""
+    that answer; ``problem``: why it does not, a sentence; ``mine``: the person is its owner;
+    ``active_at``: the last request, to the minute. One that is "empty" has no version with a share.
+    """
 
     name: str
     owner: str
     address: str
+    state: EndpointState
     ready: int
     problem: str
+    mine: bool
+    active_at: float
 
 
 class EndpointList(Frozen):
@@ -135,7 +164,8 @@ class ReplicaItem(Frozen):
 
 class EndpointDetail(WantedEndpoint):
     """Endpoint as its owner sees it. ``load``: seconds from the start of a job to its first answer,
-    and ``wait``: in the queue, by which successors are launched."""
+    and ``wait``: in the queue, by which successors are launched; ``expected_at``: when a replica
+    will answer, null if one does or none comes."""
 
     name: str
     owner: str
@@ -145,6 +175,7 @@ class EndpointDetail(WantedEndpoint):
     problem: str
     load: float
     wait: float
+    expected_at: float | None
     versions: tuple[VersionItem, ...]
     replicas: tuple[ReplicaItem, ...]
 

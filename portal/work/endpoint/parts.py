@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.settings import Replicas
 
+from .collector import FigureCollector
 from .gateway import Gateway
 from .keeper import Keeper
 from .notices import EndpointNotices
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from portal.assembly import Services
 
 STATE = "PORTAL_GATEWAY_STATE"  # the gateway's state directory (70-endpoints.py)
+URL = "PORTAL_GATEWAY_URL"  # where it listens
 
 
 class EndpointParts:
@@ -24,6 +26,8 @@ class EndpointParts:
 
     def __init__(self, services: Services) -> None:
         self.gateway = Gateway(os.environ.get(STATE, ""))
+        self.gateway_url = os.environ.get(URL, "http://127.0.0.1:8003").rstrip("/")
+        self.figures = FigureCollector(services.store, self.gateway, services.log)
         self.keeper = Keeper(
             services.store,
             self.gateway,
@@ -36,4 +40,5 @@ class EndpointParts:
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "keeper of endpoints": self.keeper.run,
             "requests that wait at endpoints": self.keeper.listen,
+            "figures of endpoints": self.figures.run,
         }

@@ -22,7 +22,7 @@ from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.run import Run
 from portal.models.session.session import SessionState
 from portal.store import Store
-from portal.work.endpoint.endpoints import ENDPOINTS
+from portal.work.endpoint.routes import ENDPOINTS
 from portal.work.endpoint.models import EndpointReplica
 from portal.work.endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from portal.work.replicas.endpoints import ENDPOINTS as OF_SETS
