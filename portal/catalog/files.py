@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +18,10 @@ from portal.setting import setting
 from portal.store import Store
 
 from .availability import Offer, OfferCache
-from .definitions.document import DocumentError
 from .definitions.problems import CatalogError
 from .definitions.reading import Reading, read_definition
 from .definitions.rules import CatalogRules
+from .definitions.yaml_files import Mark, content_of, yaml_files
 
 PREVIEWS, OWN = "previews", "own"  # folders of ``kept_directory``
 PREVIEW = ".preview"  # what the name of a preview ends with
@@ -42,7 +40,7 @@ class SourceFile(NamedTuple):
 class _Seen(NamedTuple):
     """File as last read: the mark that tells whether it changed, its owner, and the result."""
 
-    mark: tuple[int, int, int, int]  # mtime_ns, ctime_ns, size, inode
+    mark: Mark
     owner: int
     reading: Reading
 
@@ -131,14 +129,14 @@ class EnvironmentCatalog(LoggingConfigurable):
     def load_now(self) -> None:
         """Read the directory again in the calling thread (for commands without an event loop)."""
         try:
-            paths = _files(Path(self.directory))
+            paths = yaml_files(Path(self.directory))
         except OSError as error:
             self._keep(f"cannot read the directory: {error.strerror}")
             return
         files = {path.name: path for path in paths}
         for folder in (PREVIEWS, OWN):
             with contextlib.suppress(OSError):  # nothing was ever kept there
-                extra = _files(Path(self.kept_directory) / folder)
+                extra = yaml_files(Path(self.kept_directory) / folder)
                 files |= {f"{folder}/{path.name}": path for path in extra}
         everything = {file: self._read(file, path) for file, path in files.items()}
         environments: dict[str, Environment] = {}
@@ -219,28 +217,16 @@ class EnvironmentCatalog(LoggingConfigurable):
 
     def _read(self, name: str, path: Path) -> _Seen:
         """Read a file; return the last reading if it did not change."""
-        mark, owner = (0, 0, 0, 0), 0
-        try:
-            # O_NONBLOCK: a named pipe put here must not hang the reader.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                status = os.fstat(file.fileno())
-                mark = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-                owner = status.st_uid
-                known = self._seen.get(name)
-                if known and known.mark == mark:
-                    return known
-                if not stat.S_ISREG(status.st_mode):
-                    raise DocumentError("not a regular file", None)
-                raw = file.read(self.max_size + 1)
-        except DocumentError as error:
-            wrong = CatalogError(file=name, line=error.line, message=error.message)
+        known = self._seen.get(name)
+        mark, owner, raw, problem = content_of(
+            path, known.mark if known else None, self.max_size + 1
+        )
+        if raw is None and known is not None:
+            return known
+        if problem:
+            wrong = CatalogError(file=name, line=None, message=problem)
             return _Seen(mark, owner, Reading(None, (wrong,)))
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror}"
-            wrong = CatalogError(file=name, line=None, message=reason)
-            return _Seen((0, 0, 0, 0), owner, Reading(None, (wrong,)))
-        return _Seen(mark, owner, read_definition(raw, name, self.rules, self.max_size))
+        return _Seen(mark, owner, read_definition(raw or b"", name, self.rules, self.max_size))
 
 
 def visible(environment: Environment, person: Person) -> bool:
@@ -251,18 +237,6 @@ def visible(environment: Environment, person: Person) -> bool:
         return person.name == environment.owner
     groups = environment.visible_groups
     return not groups or person.admin or not groups.isdisjoint(person.groups)
-
-
-def _files(directory: Path) -> list[Path]:
-    """Return the environment files of a directory, by name. Raises OSError."""
-    return sorted(
-        (
-            entry
-            for entry in directory.iterdir()
-            if entry.suffix in (".yaml", ".yml") and not entry.name.startswith(".")
-        ),
-        key=lambda path: path.name,
-    )
 
 
 def _wrong_place(file: str, environment: Environment) -> str:

@@ -24,6 +24,7 @@ from .cluster.scheduler import DaskScheduler
 from .endpoint.audit import EndpointAudit
 from .endpoint.figures import EndpointFigureTable
 from .endpoint.kind import ServingReplica
+from .endpoint.settings import Models
 from .endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from .replicas.settings import Replicas
 from .replicas.tables import ReplicaSetTable
@@ -96,11 +97,12 @@ add_features(
     ),
     Feature(
         "endpoint",
+        settings=(Models,),
         kinds=(ServingReplica,),
         actions=(EndpointAudit,),
         tables=(EndpointTable, EndpointVersionTable, EndpointReplicaTable, EndpointFigureTable),
         parts="portal.work.endpoint.parts:EndpointParts",
-        endpoints="portal.work.endpoint.routes:ENDPOINTS",
+        endpoints="portal.work.endpoint.addresses:ENDPOINTS",
         pages="portal.work.endpoint.pages:ENDPOINT_PAGES",
         navigation=(
             Entry("Models", "endpoints", "tower-broadcast", detail="Endpoints: models that answer"),

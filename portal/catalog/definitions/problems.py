@@ -35,7 +35,10 @@ def dotted(place: Place) -> str:
 
 
 def explained(
-    error: ValidationError, file: str = "", line_of: Callable[[Place], int] | None = None
+    error: ValidationError,
+    file: str = "",
+    line_of: Callable[[Place], int] | None = None,
+    model: type[Frozen] = Environment,
 ) -> tuple[CatalogError, ...]:
     """Translate pydantic's errors into words for the definition's author, each with its line."""
     problems = []
@@ -48,7 +51,7 @@ def explained(
             case "missing":
                 message = f"'{name}' is missing"
             case "extra_forbidden":
-                near = difflib.get_close_matches(str(place[-1]), Environment.model_fields, 1)
+                near = difflib.get_close_matches(str(place[-1]), model.model_fields, 1)
                 hint = f"; did you mean '{near[0]}'?" if near and len(place) == 1 else ""
                 message = f"'{name[:100]}' is not a known key{hint}"
             case "string_type" if isinstance(detail["input"], int | float):

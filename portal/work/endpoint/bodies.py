@@ -14,10 +14,11 @@ from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS
 
 from .handover import ReplicaState
-from .models import Command, HealthPath, RequestLimits
+from .models import MOST_WORDS, HealthPath, RequestLimits, Word
 
 _Who = Annotated[str, StringConstraints(pattern=r"^[^\s\x00]+$", max_length=255)]
-_Path = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=200)]
+RequestPath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=200)]
+StartFolder = Annotated[str, StringConstraints(pattern=r"^(~|/)[^\x00]*$", max_length=1000)]
 _Count = Annotated[int, Field(ge=0, le=MOST_REPLICAS, strict=True)]
 _Share = Annotated[int, Field(ge=0, le=100, strict=True)]
 
@@ -39,19 +40,23 @@ class WantedEndpoint(Frozen):
 
 
 class Example(Frozen):
-    """Request that each replica answers before it gets others: ``body`` is sent as JSON."""
+    """Request that each replica answers before it gets others: ``body`` is sent as JSON, and the
+    answer has to contain the text ``contains``."""
 
     method: Literal["GET", "POST"] = "GET"
-    path: _Path
+    path: RequestPath
     body: dict[str, Any] | None = None
+    contains: Annotated[str, Field(max_length=1000)] = ""
 
 
 class Source(Frozen):
-    """Where a model comes from: a point of one of your runs, or a folder."""
+    """Where a model comes from: a point of one of your runs, a folder, or the name of a ``model``
+    of the catalog."""
 
     run: Annotated[str, StringConstraints(pattern=f"^({ID})?$", max_length=40)] = ""
     point: Annotated[int, Field(ge=0, strict=True)] = 0
     folder: Annotated[str, Field(max_length=1000)] = ""
+    model: Annotated[str, Field(max_length=60)] = ""
 
 
 class WantedVersion(AskedResources):
@@ -59,14 +64,15 @@ class WantedVersion(AskedResources):
     the one whose software it gets, such as that of a run; 0: the current one. In ``command``,
     "{socket}" is replaced by the path of the Unix socket that the program must listen on (or
     "{port}" and "{secret}"). ``paths``: prefixes that are let through, none for all; ``share``: of
-    the traffic in percent, which the other versions lose."""
+    the traffic in percent, which the other versions lose. With a model of the catalog as its
+    ``source``, what is not named is that model's."""
 
-    environment: Annotated[str, Field(min_length=1, max_length=300)]
+    environment: Annotated[str, Field(max_length=300)] = ""
     environment_version: Annotated[int, Field(ge=0, le=2**31, strict=True)] = 0
-    command: Command
+    command: Annotated[tuple[Word, ...], Field(max_length=MOST_WORDS)] = ()
     health: HealthPath = "/health"
-    folder: Annotated[str, StringConstraints(pattern=r"^(~|/)[^\x00]*$", max_length=1000)] = "~"
-    paths: Annotated[tuple[_Path, ...], Field(max_length=50)] = ()
+    folder: StartFolder = "~"
+    paths: Annotated[tuple[RequestPath, ...], Field(max_length=50)] = ()
     example: Example | None = None
     source: Source = Source()
     share: _Share = 100
@@ -145,20 +151,24 @@ class VersionItem(Frozen):
 
 
 class ReplicaItem(Frozen):
-    """Replica. ``ends_at``: the time limit of its job; ``gpu_hours``: for which its successor's job
-    ran too."""
+    """Replica. ``ends_at``: the time limit of its job; ``overlap``: seconds for which its
+    successor's job ran too, and ``gpu_hours``: of them; ``session``, ``nodes``: of its job while it
+    lives."""
 
     id: str
     version: int
     state: ReplicaState
     server: str
+    session: str
     job_id: str
+    nodes: tuple[str, ...]
     successor_of: str
     created_at: float
     started_at: float | None
     ready_at: float | None
     ends_at: float | None
     ended_at: float | None
+    overlap: float
     gpu_hours: float
 
 

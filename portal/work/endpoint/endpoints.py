@@ -40,8 +40,9 @@ from .bodies import (
     WantedShares,
     WantedVersion,
 )
+from .catalog.items import PREFIX, ModelView
 from .handover import ReplicaState
-from .models import NAME, Endpoint, EndpointReplica, EndpointVersion
+from .models import NAME, Endpoint, EndpointReplica, EndpointVersion, exposed
 from .parts import EndpointParts
 from .replicas import expected_at, measured, seen, server_of, state_of
 from .reports import ENDPOINTS as REPORTS
@@ -78,7 +79,7 @@ class EndpointAction(Action, EstimatesBase):
         """Table of replicas."""
         return self.parts.store.table(EndpointReplicaTable)
 
-    async def own(self, name: str, needs: str = "") -> Endpoint:
+    async def owned(self, name: str, needs: str = "") -> Endpoint:
         """Return an endpoint of the person, or any if they hold the scope ``needs``. Raises
         NotFound for one that they may not know of, NotAllowed for one that they may use only."""
         with contextlib.suppress(NotFound):
@@ -139,6 +140,69 @@ class EndpointAction(Action, EstimatesBase):
             ),
         )
 
+    def catalog_view(self) -> ModelView:
+        """Return the catalog of models for the person."""
+        parts = self.parts
+        return ModelView(self.endpoint_parts.models, parts.catalog, parts.store, self.person)
+
+    async def add_version(
+        self, endpoint: Endpoint, body: WantedVersion, source: dict[str, Any]
+    ) -> EndpointVersion:
+        """Add a version as a launch is decided, and have it launched. Raises InvalidRequest,
+        NotAllowed, SlurmUnavailable."""
+        name = endpoint.name
+        for field in ("environment", "command"):
+            if not getattr(body, field):
+                raise InvalidRequest(
+                    f"'{field}' is missing. Only a model of the catalog ('source') needs none.",
+                    field,
+                )
+        if problem := exposed(body.command):
+            raise InvalidRequest(problem, "command")
+        if body.nodes not in (None, 1):
+            raise InvalidRequest("'nodes' must be 1: a replica is a job on one node.", "nodes")
+        resources = body.model_dump(exclude=set(OF_VERSION), exclude_unset=True)
+        options = {**resources, "environment": body.environment}
+        await self.decided(as_seen_by_catalog(self.person), options)
+        pin = await self._pin(body)
+        version = EndpointVersion(
+            endpoint=name,
+            number=0,
+            created_at=time.time(),
+            source=source,
+            environment=body.environment,
+            environment_version=pin.version,
+            digest=pin.digest,
+            command=body.command,
+            health=body.health,
+            folder=body.folder,
+            paths=body.paths,
+            example=body.example.model_dump(exclude_none=True) if body.example else {},
+            resources=resources,
+        )
+        added = await self.versions.add_version(version)
+        shares = {int(number): share for number, share in endpoint.shares.items()}
+        shares = with_share(shares, added.number, body.share)
+        await self.table.change(name, shares={str(k): v for k, v in shares.items()}, problem="")
+        self.endpoint_parts.keeper.wake(name)
+        return added
+
+    async def _pin(self, body: WantedVersion) -> Pin:
+        """Return the pin of the environment. Raises InvalidRequest for a version that is gone."""
+        parts, number = self.parts, body.environment_version
+        pin = await pin_of(parts.catalog, parts.store, body.environment)
+        if number in (0, pin.version):
+            return pin
+        known = parts.catalog.visible_to(as_seen_by_catalog(self.person))
+        environment = next(each for each in known if each.name == body.environment)
+        try:
+            earlier = await pinned(parts.catalog, parts.store, environment, number)
+        except PinLost as error:
+            raise InvalidRequest(
+                f"{error.what} Choose the current version.", "environment_version"
+            ) from None
+        return Pin(number, earlier.digest or "")
+
     async def records(self, user: str) -> dict[str, SessionRecord]:
         """Return the user's living sessions by server."""
         records, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=1000)
@@ -188,7 +252,7 @@ class OneEndpoint(EndpointAction):
     async def on_get(self, name: str) -> EndpointDetail:
         """Return it with its versions, its newest replicas, and the times by which a successor is
         launched."""
-        return await self.detail(await self.own(name, SESSIONS_READ))
+        return await self.detail(await self.owned(name, SESSIONS_READ))
 
     @Operation("Make or change an endpoint.", body=WantedEndpoint, errors=(409,))
     async def on_put(self, name: str) -> EndpointDetail:
@@ -201,10 +265,12 @@ class OneEndpoint(EndpointAction):
             self.check_offered()
             new = Endpoint(name=name, user=user, created_at=time.time())
             try:
-                found = await self.own(name)
+                found = await self.owned(name)
             except NotFound:
                 found = None
             wanted = (found or new).model_copy(update=given)
+            if name.startswith(PREFIX) and found is None:
+                raise NotAllowed(f"Names that begin with '{PREFIX}' are for tests of the catalog.")
             limit = self.parts_for(ReplicaParts).limits.per_user
             if wanted.least > wanted.most:
                 raise InvalidRequest(
@@ -230,7 +296,7 @@ class OneEndpoint(EndpointAction):
         """Its replicas get no new requests and are stopped; versions and address are gone. One of
         another user takes the right to stop sessions, and a reason."""
         target, reason = f"endpoint {name}", self.query.reason.strip()
-        endpoint = await self.own(name, JOBS_MANAGE)
+        endpoint = await self.owned(name, JOBS_MANAGE)
         async with self.audited(EndpointAudit.DELETE_ENDPOINT, target, endpoint.user, reason):
             if endpoint.user != self.person.name and not reason:
                 raise InvalidRequest(
@@ -250,62 +316,23 @@ class EndpointVersions(EndpointAction):
     async def on_post(self, name: str) -> EndpointDetail:
         """Pin the environment as it is now, and launch replicas that get the version's share once
         they have answered its example. What answers now stays until then."""
-        body: WantedVersion = self.body
         user = self.person.name
         async with self.audited(
             EndpointAudit.ADD_ENDPOINT_VERSION, f"endpoint {name}", user
         ) as line:
             self.check_offered()
-            endpoint = await self.own(name)
-            _check_command(body.command)
-            if body.nodes not in (None, 1):
-                raise InvalidRequest("'nodes' must be 1: a replica is a job on one node.", "nodes")
-            resources = body.model_dump(exclude=set(OF_VERSION), exclude_unset=True)
-            options = {**resources, "environment": body.environment}
-            await self.decided(as_seen_by_catalog(self.person), options)  # as a launch is
-            pin = await self._pin(body)
-            version = EndpointVersion(
-                endpoint=name,
-                number=0,
-                created_at=time.time(),
-                source=await self._source(body.source),
-                environment=body.environment,
-                environment_version=pin.version,
-                digest=pin.digest,
-                command=body.command,
-                health=body.health,
-                folder=body.folder,
-                paths=body.paths,
-                example=body.example.model_dump(exclude_none=True) if body.example else {},
-                resources=resources,
-            )
-            added = await self.versions.add_version(version)
-            shares = {int(number): share for number, share in endpoint.shares.items()}
-            shares = with_share(shares, added.number, body.share)
-            await self.table.change(name, shares={str(k): v for k, v in shares.items()}, problem="")
+            endpoint = await self.owned(name)
+            view = self.catalog_view()
+            body = await view.completed(self.body)
+            added = await self.add_version(endpoint, body, await self._source(body.source, view))
             line.detail = f"Version {added.number}, {body.share} % of the traffic."
-        self.endpoint_parts.keeper.wake(name)
         return await self.detail(await self.table.get(name))
 
-    async def _pin(self, body: WantedVersion) -> Pin:
-        """Return the pin of the environment. Raises InvalidRequest for a version that is gone."""
-        parts, number = self.parts, body.environment_version
-        pin = await pin_of(parts.catalog, parts.store, body.environment)
-        if number in (0, pin.version):
-            return pin
-        known = parts.catalog.visible_to(as_seen_by_catalog(self.person))
-        environment = next(each for each in known if each.name == body.environment)
-        try:
-            earlier = await pinned(parts.catalog, parts.store, environment, number)
-        except PinLost as error:
-            raise InvalidRequest(
-                f"{error.what} Choose the current version.", "environment_version"
-            ) from None
-        return Pin(number, earlier.digest or "")
-
-    async def _source(self, source: Source) -> dict[str, Any]:
-        """Return the source to be recorded, of a run with what tells its software. Raises NotFound
-        for a run that is not the user's."""
+    async def _source(self, source: Source, view: ModelView) -> dict[str, Any]:
+        """Return the source to be recorded: of a run with what tells its software, of a model of
+        the catalog with what its test was of. Raises NotFound for a run that is not the user's."""
+        if source.model:
+            return {"model": source.model, "tested": view.fingerprint(view.get(source.model))}
         if not source.run:
             return {"folder": source.folder} if source.folder else {}
         run = await self.parts.store.table(RunTable).get(self.person.name, source.run)
@@ -340,7 +367,7 @@ class EndpointShares(EndpointAction):
         async with self.audited(
             EndpointAudit.SET_ENDPOINT_SHARES, f"endpoint {name}", user
         ) as line:
-            await self.own(name)
+            await self.owned(name)
             known = {version.number: version for version in await self.versions.of_endpoint(name)}
             for key in self.body.shares:
                 if not key.isdecimal() or str(int(key)) != key or int(key) not in known:
@@ -374,16 +401,6 @@ def _state(endpoint: Endpoint, replicas: Counter[ReplicaState]) -> EndpointState
     return "failed"
 
 
-def _check_command(command: tuple[str, ...]) -> None:
-    words = " ".join(command)
-    if "{socket}" not in words and not ("{port}" in words and "{secret}" in words):
-        raise InvalidRequest(
-            "'command' must listen on '{socket}', or on '{port}' and ask for '{secret}': other "
-            "users of the node could use it otherwise.",
-            "command",
-        )
-
-
 def _replica(
     row: EndpointReplica,
     record: SessionRecord | None,
@@ -397,16 +414,19 @@ def _replica(
         version=row.version,
         state=replica.state,
         server=server_of(row),
+        session=record.id if record is not None else "",
         job_id=row.job_id,
+        nodes=record.nodes if record is not None else (),
         successor_of=row.successor_of,
         created_at=row.created_at,
         started_at=replica.started_at,
         ready_at=row.ready_at,
         ends_at=replica.ends_at,
         ended_at=row.ended_at,
+        overlap=row.overlap,
         gpu_hours=row.overlap * int(resources.get("gpus") or 0) / 3600,
     )
 
 
-# The more general address is last (routes.py has them all).
+# The more general address is last.
 ENDPOINTS = (*REPORTS, EndpointShares, EndpointVersions, OneEndpoint, Endpoints)

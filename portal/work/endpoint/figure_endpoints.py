@@ -54,7 +54,7 @@ class Figures(Frozen):
 class _FiguresBase(EndpointAction):
     async def known(self, name: str) -> tuple[float, float, list[EndpointFigures]]:
         """Return begin and end of what is asked for, and the rows between."""
-        endpoint = await self.own(name, SESSIONS_READ)
+        endpoint = await self.owned(name, SESSIONS_READ)
         now = time.time()
         # An endpoint of this name that was deleted may have rows, too.
         began = max(self.query.since or now - 86_400, now - KEPT, endpoint.created_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
@@ -11,8 +12,20 @@ from portal.models import Frozen
 NAME = r"[a-z0-9-]{2,40}"
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
 HealthPath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=200)]
-_Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=1000)]
-Command = Annotated[tuple[_Word, ...], Field(min_length=1, max_length=100)]
+Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=1000)]
+MOST_WORDS = 100
+Command = Annotated[tuple[Word, ...], Field(min_length=1, max_length=MOST_WORDS)]
+
+
+def exposed(command: Sequence[str]) -> str:
+    """Return why others could use what a command starts, a sentence; "" if they cannot."""
+    words = " ".join(command)
+    if "{socket}" in words or ("{port}" in words and "{secret}" in words):
+        return ""
+    return (
+        "'command' must listen on '{socket}', or on '{port}' and ask for '{secret}': other users "
+        "of the node could use it otherwise."
+    )
 
 
 class RequestLimits(Frozen):

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.settings import Replicas
 
+from .catalog.files import ModelCatalog
 from .collector import FigureCollector
 from .gateway import Gateway
 from .keeper import Keeper
 from .notices import EndpointNotices
+from .settings import Models
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -28,6 +30,7 @@ class EndpointParts:
         self.gateway = Gateway(os.environ.get(STATE, ""))
         self.gateway_url = os.environ.get(URL, "http://127.0.0.1:8003").rstrip("/")
         self.figures = FigureCollector(services.store, self.gateway, services.log)
+        self.models = ModelCatalog(services.settings.get(Models).directory)
         self.keeper = Keeper(
             services.store,
             self.gateway,

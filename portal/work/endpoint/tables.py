@@ -115,6 +115,14 @@ class EndpointVersionTable(ModelTable[EndpointVersion]):
         query = select(endpoint_versions).where(endpoint_versions.c.endpoint == name)
         return await self._models(query.order_by(endpoint_versions.c.number.desc()))
 
+    async def beginning(self, prefix: str) -> list[EndpointVersion]:
+        """Return the versions of all endpoints whose names begin with ``prefix``, oldest first."""
+        columns = endpoint_versions.c
+        query = select(endpoint_versions).where(
+            columns.endpoint.startswith(prefix, autoescape=True)
+        )
+        return await self._models(query.order_by(columns.created_at, columns.number))
+
     async def change(self, name: str, number: int, **values: Any) -> None:
         """Update columns of a version."""
         columns = endpoint_versions.c

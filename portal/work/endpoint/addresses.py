@@ -1,0 +1,11 @@
+"""Endpoints of the API about models that are served. The more general address is last."""
+
+from __future__ import annotations
+
+from .catalog.endpoints import ENDPOINTS as CATALOG
+from .choices import ENDPOINTS as CHOICES
+from .endpoints import ENDPOINTS as OWN
+from .figure_endpoints import ENDPOINTS as FIGURES
+from .trial import ENDPOINTS as TRIAL
+
+ENDPOINTS = (*CATALOG, *CHOICES, *FIGURES, *TRIAL, *OWN)
