@@ -7,7 +7,7 @@ decides, counts, wakes and limits it. The browser never has that token, and the 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 from yarl import URL
@@ -17,7 +17,7 @@ from portal.gateway.requests import PREFIX
 from portal.handlers.base.endpoint import Operation
 from portal.models import Frozen
 
-from .bodies import Example
+from .bodies import RequestPath
 from .endpoints import EndpointAction
 
 _LARGEST = 64 * 1024  # bytes of the answer that are shown
@@ -28,6 +28,14 @@ _TOO_LONG = (
 )
 
 
+class Trial(Frozen):
+    """Request to a model; ``body`` is sent as JSON."""
+
+    method: Literal["GET", "POST"] = "GET"
+    path: RequestPath
+    body: dict[str, Any] | None = None
+
+
 class TrialExample(Frozen):
     """Request to begin with: the example of the version with the largest share, else its health
     path. ``paths``: prefixes that are let through, none for all."""
@@ -36,7 +44,7 @@ class TrialExample(Frozen):
     owner: str
     address: str
     paths: tuple[str, ...]
-    example: Example
+    example: Trial
 
 
 class TrialAnswer(Frozen):
@@ -62,19 +70,22 @@ class EndpointTrial(EndpointAction):
         versions = {str(each.number): each for each in await self.versions.of_endpoint(name)}
         most = max(endpoint.shares, key=lambda key: endpoint.shares[key], default="")
         version = versions.get(most)
-        example: dict[str, Any] = {"path": version.health if version else "/"}
+        shown = (version and version.example) or {"path": version.health if version else "/"}
+        known = {field: shown[field] for field in Trial.model_fields if field in shown}
         return TrialExample(
             name=name,
             owner=endpoint.user,
             address=self.address(name),
             paths=version.paths if version else (),
-            example=Example.model_validate((version and version.example) or example),
+            example=Trial.model_validate(
+                {name: shown[name] for name in Trial.model_fields if name in shown}
+            ),
         )
 
-    @Operation("Send one request to an endpoint that you may use.", body=Example)
+    @Operation("Send one request to an endpoint that you may use.", body=Trial)
     async def on_post(self, name: str) -> TrialAnswer:
         """Return its answer. One that sleeps is woken, which takes a while."""
-        body: Example = self.body
+        body: Trial = self.body
         await self.usable(name)
         if ".." in body.path or "#" in body.path:
             raise InvalidRequest("'path' must not contain '..' or '#'.", "path")

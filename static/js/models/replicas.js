@@ -17,7 +17,7 @@ export class Replicas {
         { head: "Replica", cell: (replica) => [el("span.first", replica.id.slice(0, 6)), replica.successor_of ? el("span.second", `follows ${replica.successor_of.slice(0, 6)}`) : null] },
         { head: "State", cell: state },
         { head: "Version", number: true, cell: ({ version }) => String(version) },
-        { head: "Job", cell: ({ job_id }) => (job_id ? el("a", { href: `${facts.prefix}?text=${encodeURIComponent(job_id)}` }, job_id) : "–") },
+        { head: "Job", cell: job },
         { head: "Node", cell: ({ nodes }) => nodes.join(", ") || "–" },
         { head: "Ready since", cell: ({ ready_at: at }) => time(at) },
         { head: "Job ends", cell: ({ ends_at, ended_at }) => time(ended_at ?? ends_at) },
@@ -35,6 +35,12 @@ export class Replicas {
     const rows = [...living, ...model.replicas.filter(({ state }) => state === "ended").slice(0, 10)];
     this.table.show(rows.map((replica) => ({ ...replica, expected: model.expected_at })), "No replica has run. A request wakes one.");
   }
+}
+
+// The page of its session has its log and use, while it lives.
+function job({ job_id: id, session }) {
+  if (!id) return "–";
+  return session ? el("a", { href: `${facts.prefix}sessions/${encodeURIComponent(session)}` }, id) : id;
 }
 
 function state({ state: word, expected }) {

@@ -77,7 +77,7 @@ class Serving {
       send: () => this.#send(dialog),
       onClose: () => this.form?.dispose(),
     });
-    dialog.classList.add("ask-wide");
+    dialog.classList.add("ask-wide", "model-fields");
     await answered(this.sources.begin());
   }
 

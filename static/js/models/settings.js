@@ -51,4 +51,5 @@ export function change(model, onDone) {
     first: scale.least.control,
     send,
   });
+  dialog.classList.add("model-fields");
 }

@@ -6,6 +6,7 @@ import { byId, el, hidden, setText } from "../dom.js";
 import { openForm } from "../forms.js";
 import { Table } from "../table.js";
 import { clock, count, exactly } from "../words.js";
+import { measured } from "../run/axes.js";
 import { metric, value } from "../run/view.js";
 import { lineage, pathOf } from "./words.js";
 
@@ -88,7 +89,7 @@ function made(version) {
   const { parameters = {}, metrics = {}, digest } = version.source;
   const said = [
     ...Object.keys(parameters).sort().map((name) => ` · ${name} ${value(parameters[name])}`),
-    ...Object.keys(metrics).sort().map((name) => ` · ${name} ${metric(metrics[name])}`),
+    ...measured(Object.keys(metrics)).map((name) => ` · ${name} ${metric(metrics[name])}`),
   ];
   const problem = version.problem ? el("span.why", ` ${version.problem}`) : null;
   return el("span", lineage(version), said.slice(0, 8).join(""), digest ? ` · code ${digest.slice(0, 12)}` : "", problem);
