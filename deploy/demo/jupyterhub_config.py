@@ -43,6 +43,7 @@ c.LDAPAuthenticator.instructor_groups = {"portal-instructors"}
 
 # Environments and storage of sessions.
 c.EnvironmentCatalog.directory = demo["environments"]
+c.Models.directory = demo["models"]
 c.PortalSpawner.apptainer = demo["apptainer"]
 c.PortalSpawner.log_directory = demo["session_logs"]
 c.PortalSpawner.listen_address = demo["slurm_address"]

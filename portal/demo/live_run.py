@@ -19,7 +19,6 @@ from .service_api import ServiceApi
 # Not ada's: her first session opens on the README, and this one would be the first.
 USER, NAME = "grace", "two-moons"
 _SERVER, _FOLDER, _SCRIPT = "examples", "examples", "two_moons.py"
-_TOKENS = f"users/{USER}/tokens"
 _TIMEOUT = 30.0  # seconds for an answer
 _PATIENCE = 300.0  # seconds for the session, on a machine that is making environments
 _EXPIRES = 900  # seconds
@@ -34,20 +33,20 @@ _AT_ONCE = 2
 def start_run(url: str, deploy: Path, people: People, over: threading.Event) -> None:
     """Log in as USER at the Hub's address ``url``, start a session, and let it start a run; then
     stop it: the run goes on. Gives up when the demo is ``over``. Raises PortalError."""
-    token = _token(url, people.password)
+    token = token_of(USER, url, people.password, "The demo's example of a run")
     hub = ServiceApi(url, token["token"], "hub/api")
     try:
         _start(hub, url, token["token"], (deploy / "demo/showcase" / _SCRIPT).read_text(), over)
     finally:
         with contextlib.suppress(PortalError):  # it expires
-            hub.delete(f"{_TOKENS}/{token['id']}")
+            hub.delete(f"users/{USER}/tokens/{token['id']}")
 
 
-def _token(url: str, password: str) -> dict[str, Any]:
-    """Return the Hub's model of a new token of USER."""
+def token_of(user: str, url: str, password: str, note: str) -> dict[str, Any]:
+    """Return the Hub's model of a new token of a user. Raises PortalError."""
     jar = CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
-    login = {"username": USER, "password": password}
+    login = {"username": user, "password": password}
     try:
         # The login page makes the user known to the Hub.
         browser.open(f"{url}/hub/login", timeout=_TIMEOUT).close()
@@ -55,9 +54,9 @@ def _token(url: str, password: str) -> dict[str, Any]:
         form = urlencode({**login, "_xsrf": xsrf}).encode()
         browser.open(f"{url}/hub/login?next=/hub/api/", form, timeout=_TIMEOUT).close()
     except OSError as error:
-        raise Unavailable(f"The run '{NAME}' was not started: {USER}'s login: {error}") from None
-    asked = {"auth": login, "note": "The demo's example of a run", "expires_in": _EXPIRES}
-    token: dict[str, Any] = ServiceApi(url, "", "hub/api").post(_TOKENS, asked)
+        raise Unavailable(f"The login of {user} failed: {error}") from None
+    asked = {"auth": login, "note": note, "expires_in": _EXPIRES}
+    token: dict[str, Any] = ServiceApi(url, "", "hub/api").post(f"users/{user}/tokens", asked)
     return token
 
 

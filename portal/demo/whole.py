@@ -32,6 +32,7 @@ from .home import Home
 from .people import Account, People, myself
 from .prepared import Prepared, source_digest
 from .service_api import ServiceApi
+from .showcase.models import model_folder
 from .showcase.showcase import Showcase
 from .tested import await_tests
 
@@ -147,6 +148,7 @@ class WholeDemo:
         self._tell(
             **paths,
             images=str(self.home.images),
+            models=str(model_folder(self.home)),
             node_cache=str(self.home.node_cache),
             exchange=str(self.home.exchange),
             images_account=self._images_account.name if self.real_accounts else "",

@@ -178,6 +178,8 @@ READS: dict[str, dict[str, int]] = {
         "portal/work/benchmarks/endpoints.py": 1,
         "portal/work/cluster/endpoints.py": 1,
         "portal/work/cluster/kept.py": 2,
+        "portal/work/endpoint/catalog/endpoints.py": 1,
+        "portal/work/endpoint/catalog/testing.py": 1,
         "portal/work/endpoint/endpoints.py": 2,
         "portal/work/endpoint/keeper.py": 2,
         "portal/work/endpoint/reports.py": 1,

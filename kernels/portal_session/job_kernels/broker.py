@@ -1,4 +1,4 @@
-"""Broker of a session: its server asks the portal on behalf of relays and of ``portal-run``.
+"""Broker of a session: its server asks the portal on behalf of relays, ``portal-run`` and the like.
 
 The session's token never leaves the server. They are processes of kernels, notebooks and
 terminals, without it, and reach the broker over a Unix socket in a folder of mode 700.
@@ -27,6 +27,7 @@ from tornado.web import Application
 from ..chosen_id import is_id
 from ..runs.routes import routes as routes_of_runs
 from ..service import Service, ServiceError
+from ..serving.portal_serve.routes import routes as routes_of_models
 from ..situation import in_thread
 from .broker_client import VARIABLE
 from .broker_handler import BrokerHandler
@@ -226,6 +227,7 @@ def serve(kernels: Kernels, folder: Path, more: Sequence[Any] = ()) -> HTTPServe
             ("/kernels", KernelsHandler, arguments),
             ("/kernels/([^/]+)", KernelHandler, arguments),
             *routes_of_runs(kernels.ask),
+            *routes_of_models(kernels.ask),
             *more,
         ]
     )

@@ -9,7 +9,7 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
-NAMES = ("portal-run", "portal-why", "portal-pack")
+NAMES = ("portal-run", "portal-serve", "portal-why", "portal-pack")
 
 
 def add_to_path(environ: MutableMapping[str, str], folder: Path) -> None:

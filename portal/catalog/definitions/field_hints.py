@@ -10,6 +10,9 @@ _PATTERNS = {
     TIME: "must be a time such as 2:00:00 or 1-00:00:00",
     VERSION: "must be a version such as 12.4",
     SLURM_NAME: "must be a Slurm name",
+    # Of models (portal/work/endpoint/bodies.py).
+    r"^/[!-~]*$": "must begin with '/' and have no spaces",
+    r"^(~|/)[^\x00]*$": "must begin with '/' or '~'",
 }
 _PATH = "must be an absolute path without ',' and ':'"
 _FIELDS = {

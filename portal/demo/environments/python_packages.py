@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from portal.errors import ConfigurationError
@@ -69,8 +70,18 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
 
-def make_venv(path: Path, wheel: Path, cache: Path, progress: Progress) -> None:
-    """Create the virtual environment ``path`` with JupyterLab and portal-session.
+def make_venv(
+    path: Path,
+    wheel: Path,
+    cache: Path,
+    progress: Progress,
+    *,
+    name: str = "python-venv",
+    packages: Sequence[str] = (),
+    alone: Sequence[str] = (),
+) -> None:
+    """Create the virtual environment ``path`` with JupyterLab and portal-session, for the
+    environment ``name``; also with ``packages``, and with others ``alone``, without theirs.
 
     It is built in place, because its scripts contain its path, and marked when complete. An
     environment without the mark is rebuilt.
@@ -80,7 +91,7 @@ def make_venv(path: Path, wheel: Path, cache: Path, progress: Progress) -> None:
     environment = uv_environment(cache)
     if not SYSTEM_PYTHON.exists():
         raise ConfigurationError(f"{SYSTEM_PYTHON} is missing: install python3.")
-    with timed(progress, "Environment 'python-venv': installing JupyterLab"):
+    with timed(progress, f"Environment '{name}': installing its packages"):
         remove_tree(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         uv = uv_program()
@@ -92,11 +103,18 @@ def make_venv(path: Path, wheel: Path, cache: Path, progress: Progress) -> None:
         options: list[str | Path] = ["-q", "--no-config", "--python", path / "bin/python"]
         if constraints_file := constraints():
             options += ["--constraints", constraints_file]
+        wanted: list[str | Path] = [*requirements(), wheel, *packages]
         run(
-            [uv, "pip", "install", "--compile-bytecode", *options, *requirements(), wheel],
+            [uv, "pip", "install", "--compile-bytecode", *options, *wanted],
             "install JupyterLab",
             env=environment,
         )
+        if alone:
+            run(
+                [uv, "pip", "install", "--no-deps", *options, *alone],
+                f"install {alone[0]}",
+                env=environment,
+            )
         for record in path.glob("lib/python3*/site-packages/portal_session-*/direct_url.json"):
             record.unlink()  # contains a path of this machine
         settings = path / "etc/jupyter/jupyter_server_config.d"

@@ -21,6 +21,7 @@ from ..people import People
 from ..running import Running
 from ..service_api import ServiceApi
 from .catalog import FrameworkThread
+from .models import ModelThread
 
 _MARK = "examples"  # file with the time (Unix seconds) before which everything was made up
 _REMOVED = "examples-removed"
@@ -40,7 +41,7 @@ class Showcase:
         self._mark = home.demo / _MARK
         new = simulated_gpus and not (home.demo / "hub/portal.sqlite").exists()
         self._wanted = new and not (home.demo / _REMOVED).exists()
-        self._frameworks: FrameworkThread | None = None
+        self._threads: list[FrameworkThread | ModelThread] = []
         self._over = threading.Event()
         if self._wanted:
             self._mark.write_text(f"{time.time():.0f}")
@@ -73,12 +74,12 @@ class Showcase:
             self._say(f"examples: {done.stdout}{done.stderr}".strip())
 
     def begin(self, apptainer: Path, service: ServiceApi, url: str, people: People) -> None:
-        """Make the missing environments in the background; at a first start, also begin what goes
-        on, at the Hub's address ``url``."""
+        """Make the missing environments and the model in the background; at a first start, also
+        begin what goes on, at the Hub's address ``url``."""
         if self._wanted:
             begin = partial(self._begin_parts, url, people)
             threading.Thread(target=begin, name="examples", daemon=True).start()
-        self._frameworks = FrameworkThread(
+        frameworks = FrameworkThread(
             self._files,
             self._home.cache,
             apptainer,
@@ -87,7 +88,11 @@ class Showcase:
             self._say,
             simulated_gpus=self._simulated_gpus,
         )
-        self._frameworks.start()
+        environments, models = self._home.demo / "environments", self._deploy / "demo/models"
+        served = ModelThread(self._home, models, environments, url, people.password, self._say)
+        self._threads = [served, frameworks]
+        for thread in self._threads:
+            thread.start()
 
     def _begin_parts(self, url: str, people: People) -> None:
         """Begin what parts of features have. A failure is told in a sentence."""
@@ -101,8 +106,8 @@ class Showcase:
     def end(self) -> None:
         """Begin nothing new."""
         self._over.set()
-        if self._frameworks is not None:
-            self._frameworks.end()
+        for thread in self._threads:
+            thread.end()
 
 
 def remove_past(running: Running) -> bool:

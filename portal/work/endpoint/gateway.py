@@ -21,7 +21,8 @@ _ROUTES, _SOCKET, _VERSION = "routes.json", "gateway.sock", 1
 _ANSWER = 5.0  # seconds for the state
 _POLL = 60.0  # seconds for changes, which the gateway holds for less
 _EXAMPLE = 120.0  # seconds for the answer to an example
-_SAID = 300  # characters of such an answer
+_SAID = 300  # characters of such an answer that are shown
+_LARGEST = 1024**2  # bytes of it in which a text is looked for
 _AWAY = "The gateway of endpoints does not run yet: its state directory has no certificate."
 
 
@@ -141,12 +142,27 @@ class Gateway:
                     **more,
                 ) as answer,
             ):
-                said = await answer.content.read(_SAID)
+                needed = str(example.get("contains") or "").encode()
+                if needed:
+                    said = await _beginning(answer.content, _LARGEST)
+                else:
+                    said = await answer.content.read(_SAID)
+                words = said[:_SAID].decode(errors="replace").strip()
                 if 200 <= answer.status < 300:
-                    return ""
-                words = said.decode(errors="replace").strip()
+                    if needed in said:
+                        return ""
+                    return f"Its answer to the example does not contain what it has to: {words}"
                 return f"It answered the example with status {answer.status}: {words}"
         except TimeoutError:
             return f"It did not answer the example within {_EXAMPLE:g} s."
         except (OSError, aiohttp.ClientError, ValueError) as error:
             return f"It did not answer the example: {error}"
+
+
+async def _beginning(content: aiohttp.StreamReader, most: int) -> bytes:
+    """Return the first ``most`` bytes of an answer, which comes in pieces."""
+    parts: list[bytes] = []
+    while most > 0 and (part := await content.read(most)):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)

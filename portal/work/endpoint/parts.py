@@ -10,6 +10,7 @@ from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.settings import Replicas
 
 from .catalog.files import ModelCatalog
+from .catalog.testing import ModelTests
 from .collector import FigureCollector
 from .gateway import Gateway
 from .keeper import Keeper
@@ -40,8 +41,10 @@ class EndpointParts:
             services.settings.get(Replicas).per_user,
             services.log,
         )
+        self.tests = ModelTests(services.store, self.keeper.changed.set, services.log)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "keeper of endpoints": self.keeper.run,
+            "tests of the catalog of models": self.tests.run,
             "requests that wait at endpoints": self.keeper.listen,
             "figures of endpoints": self.figures.run,
         }

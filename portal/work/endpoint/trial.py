@@ -77,9 +77,7 @@ class EndpointTrial(EndpointAction):
             owner=endpoint.user,
             address=self.address(name),
             paths=version.paths if version else (),
-            example=Trial.model_validate(
-                {name: shown[name] for name in Trial.model_fields if name in shown}
-            ),
+            example=Trial.model_validate(known),
         )
 
     @Operation("Send one request to an endpoint that you may use.", body=Trial)

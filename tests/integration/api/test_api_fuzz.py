@@ -57,6 +57,7 @@ NOBODYS = {
     "/run-form/{session_id}/ask/{part}": {"session_id": "nobodys"},
     "/servers/{server}": {"server": "nobodys"},
     # One without a version: a definition of chance has no environment of the demo.
+    "/model-catalog/{model}/test": {"model": "nobodys"},
     "/models/{name}": {"name": "nobodys"},
     "/models/{name}/shares": {"name": "nobodys"},
     "/models/{name}/versions": {"name": "nobodys"},
@@ -122,6 +123,9 @@ HARMLESS = {
     "/session/kernels/estimates",
     "/session/kernels/{kernel}",
     "/session/measurements",
+    "/session/models/{name}",
+    "/session/models/{name}/shares",
+    "/session/models/{name}/versions",
     "/session/move",
     "/session/points",
     "/session/points/ask",

@@ -39,6 +39,7 @@ TOKENS = {
     "carl": person("carl"),
     "replica": of_server("ada", SERVER),
     "session": of_server("ada"),
+    "in course": of_server("ada", "course-ml"),
 }
 VERSION = {
     "environment": "lab",
@@ -53,14 +54,20 @@ RECORDS = (
         submitted_at=NOW, options={"endpoint": {"id": ID, "number": 0}}, work="endpoint",
     ),
     recorded(id="2", user="ada", job_id="42", state=SessionState.RUNNING, submitted_at=NOW),
+    recorded(
+        id="3", user="ada", server="course-ml", job_id="43", state=SessionState.RUNNING,
+        submitted_at=NOW, space="ml",
+    ),
 )  # fmt: skip
 
 
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, client: httpx.AsyncClient, store: Store, directory: Path) -> None:
-        self.client, self.store = client, store
+    def __init__(
+        self, client: httpx.AsyncClient, store: Store, directory: Path, parts: Any
+    ) -> None:
+        self.client, self.store, self.parts = client, store, parts
         self.certificate = (directory / CERTIFICATE).read_text()
 
     async def ask(
@@ -120,7 +127,7 @@ async def site(
         catalog=catalog,
     )
     async with served([*ENDPOINTS, *OF_SETS], parts, TOKENS.get, logins=True) as client:
-        yield Site(client, store, tmp_path)
+        yield Site(client, store, tmp_path, parts)
 
 
 async def test_an_endpoint_is_made_gets_versions_and_is_rolled_back(site: Site) -> None:
@@ -162,9 +169,45 @@ async def test_others_see_what_they_may_use_and_change_nothing(site: Site) -> No
     assert (await site.store.table(EndpointTable).get("embed")).user == "ada"
 
 
+async def test_a_session_serves_for_its_user_below_its_own_addresses(site: Site) -> None:
+    """What portal-serve does, with the session's token; that token may do it nowhere else."""
+    await site.done("PUT", "session/models/embed", {"most": 2}, who="session")
+    await site.done("POST", "session/models/embed/versions", VERSION, who="session")
+    shown = await site.done("GET", "session/models/embed", who="session")
+    assert (shown["owner"], shown["most"], len(shown["versions"])) == ("ada", 2, 1)
+    await site.done("PUT", "session/models/embed/shares", {"shares": {"1": 100}}, who="session")
+    assert len((await site.done("GET", "session/models", who="session"))["items"]) == 1
+    assert (await site.done("GET", "session/model-catalog", who="session"))["items"] == []
+    for path in ("models", "models/embed", "model-catalog"):
+        assert (await site.ask("GET", path, who="session")).status_code == 403, path
+    assert (await site.ask("DELETE", "models/embed", who="session")).status_code == 403
+    for who in ("ada", "carl"):  # a person's token has no session
+        assert (await site.ask("GET", "session/models/embed", who=who)).status_code == 403
+    assert "replica" in await site.refused(403, "GET", "session/models", who="replica")
+    assert "belongs to" not in (await site.ask("DELETE", "session/models/other")).text
+    await site.done("DELETE", "session/models/embed", who="session")
+    actions = [action for action, _, outcome in await site.audit() if outcome == "done"]
+    assert actions[-1] == "delete-endpoint"
+
+
+async def test_a_course_s_session_serves_nothing(site: Site) -> None:
+    course = SimpleNamespace(space=SimpleNamespace(noun="course"))
+
+    async def space(name: str) -> Any:
+        return course
+
+    site.parts.memberships = SimpleNamespace(space=space)
+    words = await site.refused(403, "PUT", "session/models/embed", {}, who="in course")
+    assert words == "Endpoints are not offered in a course."
+    await site.refused(404, "GET")
+
+
 @pytest.mark.parametrize(
     ("status", "body", "words"),
     [
+        (400, {**VERSION, "environment": ""}, "'environment' is missing"),
+        (400, {"environment": "lab"}, "'command' is missing"),
+        (404, {"source": {"model": "nobodys"}}, "no model 'nobodys'"),
         (400, {**VERSION, "command": ["python", "app.py"]}, "'{socket}'"),
         (400, {**VERSION, "command": ["app", "--port={port}"]}, "'{secret}'"),
         (400, {**VERSION, "nodes": 2}, "'nodes' must be 1"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from portal.catalog import EnvironmentCatalog
@@ -56,18 +55,18 @@ class ModelView:
     ) -> None:
         self._models, self._environments, self._store = models, environments, store
         self._person = as_seen_by_catalog(person)
-        self._tests: Mapping[tuple[str, str], EndpointVersion] = {}
+        self._tests: dict[tuple[str, str], EndpointVersion] = {}
 
     async def ask(self) -> None:
         """Read the files and the results of tests. Raises StoreUnavailable."""
         await self._models.load()
         await self._environments.load()
-        tests = await self._store.table(EndpointVersionTable).beginning(PREFIX)
-        self._tests = {
-            (test.endpoint, str(test.source.get(FINGERPRINT))): test
-            for test in tests
-            if test.source.get(FINGERPRINT)
-        }
+        self._tests = {}
+        for test in await self._store.table(EndpointVersionTable).beginning(PREFIX):
+            key = test.endpoint, str(test.source.get(FINGERPRINT, ""))
+            # While it is tried again, the last result stands.
+            if key[1] and (RESULT in test.source or key not in self._tests):
+                self._tests[key] = test
 
     def items(self) -> list[ModelItem]:
         """Return the models that the person may know of."""
@@ -110,14 +109,13 @@ class ModelView:
         test = self._tests.get((endpoint, self.fingerprint(model)))
         if test is None:
             earlier = any(key == endpoint for key, _ in self._tests)
-            why = "It or its environment was changed after its test." if earlier else ""
-            return why or "It was not tested yet, with its example, as it must be before."
-        match test.source.get(RESULT):
-            case "passed":
-                return ""
-            case "failed":
-                return f"Its test failed. {test.problem or test.source.get('problem', '')}".strip()
-        return "Its test is under way."
+            if earlier:
+                return "It or its environment was changed after its test."
+            return f"It was not tested yet. {model.untested}".strip()
+        result = test.source.get(RESULT)
+        if result == FAILED:
+            return f"Its test failed. {test.source.get('problem', '')}".strip()
+        return "" if result == PASSED else "Its test is under way."
 
     def _sees(self, model: CatalogModel) -> bool:
         groups = set(model.groups)

