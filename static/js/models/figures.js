@@ -10,16 +10,15 @@ import { pathOf } from "./words.js";
 
 const EVERY = 60000; // the service adds a row a minute
 const rate = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
-const milliseconds = (value) => (value < 10 ? `${rate(1000 * value)} ms` : `${rate(value)} s`);
-const SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600];
-const SMALL = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
+const milliseconds = (value) => (value < 1000 ? `${rate(value)} ms` : `${rate(value / 1000)} s`);
+const STEPS = Array.from({ length: 9 }, (_, zeros) => [1, 2, 5].map((digit) => digit * 10 ** (zeros - 2))).flat();
 /** @type {any[]} */
 const PLOTS = [
-  { title: "Requests per second", words: rate, steps: SMALL, series: [["requests", "requests", "--plot-one"], ["errors", "errors", "--plot-two", [8, 4]]] },
-  { title: "Time of an answer", words: milliseconds, steps: SECONDS, series: [["p50", "half within", "--plot-one"], ["p95", "95 % within", "--plot-two", [8, 4]]] },
-  { title: "Replicas", words: rate, steps: SMALL, series: [["replicas", "jobs that run", "--plot-total", [2, 4]], ["ready", "ready", "--plot-one"], ["waiting", "requests that wait", "--plot-two", [8, 4]]] },
-  { title: "GPUs held", words: rate, steps: SMALL, series: [["gpus", "GPUs", "--plot-one"]], only: "gpus" },
-  { title: "Tokens per second", words: rate, steps: SMALL, series: [["tokens", "tokens", "--plot-one"]], only: "tokens" },
+  { title: "Requests per second", words: rate, series: [["requests", "requests", "--plot-one"], ["errors", "errors", "--plot-two", [8, 4]]] },
+  { title: "Time of an answer", words: milliseconds, factor: 1000, series: [["p50", "half within", "--plot-one"], ["p95", "95 % within", "--plot-two", [8, 4]]] },
+  { title: "Replicas", words: rate, series: [["replicas", "jobs that run", "--plot-total", [2, 4]], ["ready", "ready", "--plot-one"], ["waiting", "requests that wait", "--plot-two", [8, 4]]] },
+  { title: "GPUs held", words: rate, series: [["gpus", "GPUs", "--plot-one"]], only: "gpus" },
+  { title: "Tokens per second", words: rate, series: [["tokens", "tokens", "--plot-one"]], only: "tokens" },
 ];
 
 export class FiguresOverTime {
@@ -49,18 +48,20 @@ export class FiguresOverTime {
     if (items.length) await this.#plots(told, items, seconds);
     else fill(byId("figures"));
     const ready = this.model?.replicas.find(({ state, job_id }) => state === "ready" && job_id);
-    if (!ready) fill(byId("use"));
-    else await showUse(byId("use"), `jobs/${encodeURIComponent(ready.job_id)}`).catch(() => fill(byId("use")));
+    const place = el("div");
+    const measured = ready && (await showUse(place, `jobs/${encodeURIComponent(ready.job_id)}`).catch(() => false));
+    if (measured) fill(byId("use"), el("h3", `Use of job ${ready.job_id}, which answers now`), place);
+    else fill(byId("use"));
   }
 
   async #plots({ began_at, ended_at }, items, seconds) {
     const rows = gapped(items, seconds);
     const shown = PLOTS.filter(({ only }) => !only || items.some((item) => item[only]));
-    const plots = shown.map(({ title, words, steps, series }) => {
+    const plots = shown.map(({ title, words, factor = 1, series }) => {
       const chart = el("div.plot");
       const lines = series.map(([, label, color, dash]) => ({ label, color, dash }));
-      const plot = new Plot(chart, { title, series: lines, words, steps, height: 150, onZoom: () => {} });
-      const values = [rows.map(({ at }) => at + seconds / 2), ...series.map(([field]) => rows.map((row) => row[field] ?? null))];
+      const plot = new Plot(chart, { title, series: lines, words, steps: STEPS, height: 150, onZoom: () => {} });
+      const values = [rows.map(({ at }) => at + seconds / 2), ...series.map(([field]) => rows.map((row) => (row[field] ?? null) && factor * row[field]))];
       return { figure: el("figure", el("figcaption", title), chart), show: () => plot.show(values, [began_at, ended_at]) };
     });
     fill(byId("figures"), el("div.plots", plots.map(({ figure }) => figure)));

@@ -19,7 +19,7 @@ export class Versions {
       key: ({ number }) => String(number),
       columns: [
         { head: "Version", wide: true, cell: (version) => [el("span.first", `Version ${version.number}`), el("span.second.model-wide", made(version))] },
-        { head: "Environment", cell: (version) => [version.environment, el("span.second", version.environment_version ? `version ${version.environment_version}` : "", version.digest ? ` ${version.digest.slice(0, 19)}` : "")] },
+        { head: "Environment", cell: (version) => [version.environment, el("span.second", version.environment_version ? `version ${version.environment_version}` : "", version.digest ? ` image ${shortDigest(version.digest)}` : "")] },
         { head: "Program", cell: ({ command }) => el("code.model-wide", shortly(command.join(" "))) },
         { head: "Added", cell: ({ created_at: at }) => el("span.nowrap", { title: exactly(at) }, clock(at)) },
         { head: "Traffic", number: true, cell: ({ share }) => `${share} %` },
@@ -82,6 +82,7 @@ export class Versions {
   }
 }
 
+const shortDigest = (digest) => digest.replace(/^sha256:/, "").slice(0, 12);
 const shortly = (text) => (text.length > 120 ? `${text.slice(0, 120)}…` : text);
 
 // Lineage, and the parameters and metrics of a point.
@@ -92,5 +93,5 @@ function made(version) {
     ...measured(Object.keys(metrics)).map((name) => ` · ${name} ${metric(metrics[name])}`),
   ];
   const problem = version.problem ? el("span.why", ` ${version.problem}`) : null;
-  return el("span", lineage(version), said.slice(0, 8).join(""), digest ? ` · code ${digest.slice(0, 12)}` : "", problem);
+  return el("span", lineage(version), said.slice(0, 8).join(""), digest ? ` · code ${shortDigest(digest)}` : "", problem);
 }

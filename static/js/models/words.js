@@ -46,6 +46,7 @@ const named = (names, noun) => (names.length > WHO ? count(names.length, noun) :
 // Who may use an endpoint, besides its owner.
 export function audience({ everyone, users, groups }) {
   if (everyone) return "Everyone";
-  const parts = [users.length ? named(users, "user") : "", groups.length ? `${groups.length > 1 ? "groups" : "group"} ${named(groups, "group")}` : ""];
-  return capital(parts.filter(Boolean).join("; ")) || "Only its owner";
+  const all = groups.length ? `${groups.length > 1 ? "groups" : "group"} ${named(groups, "group")}` : "";
+  if (!users.length) return capital(all) || "Only its owner";
+  return [named(users, "user"), all].filter(Boolean).join("; ");
 }
