@@ -97,8 +97,8 @@ def test_a_successor_waits_and_the_page_says_until_when(page: Any) -> None:
     assert """-d '{"input":"it'\\''s"}'""" in words
     plot = page.locator("#figures canvas").nth(1)
     words = (
-        "Time of an answer. half within: last 20 ms, maximum 20 ms; "
-        "95 % within: last 300 ms, maximum 300 ms."
+        "Time of an answer in ms. half within: last 20, maximum 20; "
+        "95 % within: last 300, maximum 300."
     )
     expect(plot).to_have_attribute("aria-label", words)
     check(page, "model-handover")

@@ -10,12 +10,11 @@ import { pathOf } from "./words.js";
 
 const EVERY = 60000; // the service adds a row a minute
 const rate = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
-const milliseconds = (value) => (value < 1000 ? `${rate(value)} ms` : `${rate(value / 1000)} s`);
 const STEPS = Array.from({ length: 9 }, (_, zeros) => [1, 2, 5].map((digit) => digit * 10 ** (zeros - 2))).flat();
 /** @type {any[]} */
 const PLOTS = [
   { title: "Requests per second", words: rate, series: [["requests", "requests", "--plot-one"], ["errors", "errors", "--plot-two", [8, 4]]] },
-  { title: "Time of an answer", words: milliseconds, factor: 1000, series: [["p50", "half within", "--plot-one"], ["p95", "95 % within", "--plot-two", [8, 4]]] },
+  { title: "Time of an answer in ms", words: rate, factor: 1000, series: [["p50", "half within", "--plot-one"], ["p95", "95 % within", "--plot-two", [8, 4]]] },
   { title: "Replicas", words: rate, series: [["replicas", "jobs that run", "--plot-total", [2, 4]], ["ready", "ready", "--plot-one"], ["waiting", "requests that wait", "--plot-two", [8, 4]]] },
   { title: "GPUs held", words: rate, series: [["gpus", "GPUs", "--plot-one"]], only: "gpus" },
   { title: "Tokens per second", words: rate, series: [["tokens", "tokens", "--plot-one"]], only: "tokens" },
