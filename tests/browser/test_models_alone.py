@@ -181,3 +181,70 @@ def test_the_list_of_models(page: Any) -> None:
     expect(rows.nth(1)).to_contain_text(problem)
     expect(rows.nth(2)).to_contain_text("barbara")
     check(page, "models")
+
+
+def test_a_model_of_the_catalog_is_served_with_its_own_program(page: Any) -> None:
+    sent: list[Any] = []
+
+    def posted(request: Any) -> Any:
+        sent.append((request.method, request.post_data_json))
+        return MODEL
+
+    def entry(name: str, **more: Any) -> dict[str, Any]:
+        return {
+            "name": name, "title": name.title(), "description": "", "licence": "MIT",
+            "environment": "lab", "command": ["app", "{socket}"], "health": "/health",
+            "paths": [], "folder": "~", "example": {}, "resources": {"gpus": 0, "memory": "2G"},
+            "offered": True, "problem": "", **more,
+        }  # fmt: skip
+
+    def field(name: str, label: str) -> dict[str, Any]:
+        return {
+            "name": name, "label": label, "number": name == "gpus", "least": 0, "values": None,
+            "labels": {}, "unset": "any", "folded": False,
+        }  # fmt: skip
+
+    choices = {
+        "items": [
+            {"environment": name, "title": name, "gpu_types": [], "default": {"gpus": 1}}
+            for name in ("other", "lab")
+        ],
+        "fields": [field("gpus", "GPUs"), field("memory", "Memory")],
+        "groups": ["lab"], "most": 4, "names": [], "simulated": False,
+    }  # fmt: skip
+    answers = {
+        "models": {"items": []},
+        "model-choices": choices,
+        "model-catalog": {
+            "items": [entry("minilm"), entry("large", offered=False, problem="It was not tested.")]
+        },
+        "runs": {"items": [], "total": 0, "next": None},
+        "estimates": {"words": "Starts now.", "field": "", "nearby": []},
+        "models/mini": posted,
+        "models/mini/versions": posted,
+    }
+    open_alone(page, "models.html", answers=answers, models_offered=True, sees_all=False)
+    page.get_by_role("button", name="Serve a model").click()
+    dialog = page.get_by_role("dialog", name="Serve a model")
+    model = dialog.get_by_label("Model", exact=True)
+    model.select_option("Large (not offered)")
+    expect(dialog.get_by_text("It was not tested.")).to_be_visible()
+    model.select_option("Minilm")
+    expect(dialog.get_by_text("It was not tested.")).to_be_hidden()
+    expect(dialog.get_by_label("Command")).to_be_hidden()
+    expect(dialog.get_by_label("Environment", exact=True)).to_have_value("lab")
+    expect(dialog.get_by_label("Memory")).to_have_value("2G")
+    dialog.get_by_label("Name", exact=True).fill("Mini!")
+    dialog.get_by_role("button", name="Serve model").click()
+    expect(dialog.get_by_text("A name has 2 to 40 letters")).to_be_visible()
+    dialog.get_by_label("Name", exact=True).fill("mini")
+    dialog.get_by_label("Groups").fill("lab, physics")
+    check(page, "serve-catalog")
+    with page.expect_request("**/endpoints/mini"):
+        dialog.get_by_role("button", name="Serve model").click()
+    who = {"users": [], "groups": ["lab", "physics"], "everyone": False}
+    version = {"source": {"model": "minilm"}, "gpus": 0, "memory": "2G", "share": 100}
+    assert sent == [
+        ("PUT", {"least": 0, "most": 1, "idle": 1800, **who}),
+        ("POST", version),
+    ]

@@ -127,3 +127,11 @@ async def test_figures_are_for_the_owner_and_admins(site: Site) -> None:
     lines = answer.text.splitlines()
     assert lines[0].startswith("at,seconds,requests,errors") and len(lines) == 3
     assert ",6,0,0,0.0025,0.00475," in lines[1]
+
+
+async def test_a_version_of_an_environment_that_is_gone_is_refused(site: Site) -> None:
+    await site.done("PUT", body={})
+    body = {**VERSION, "environment_version": 9}
+    words = await site.refused(400, "POST", "models/embed/versions", body)
+    assert words.startswith("Version 9 of 'Lab' can no longer be used.")
+    assert words.endswith("Choose the current version.")
