@@ -22,6 +22,7 @@ from .benchmarks.tables import BenchmarkResultTable, BenchmarkRunTable
 from .cluster.kind import KINDS as CLUSTER_KINDS
 from .cluster.scheduler import DaskScheduler
 from .endpoint.audit import EndpointAudit
+from .endpoint.figures import EndpointFigureTable
 from .endpoint.kind import ServingReplica
 from .endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from .replicas.settings import Replicas
@@ -83,14 +84,6 @@ add_features(
         endpoints="portal.work.cluster.routes:ENDPOINTS",
     ),
     Feature(
-        "endpoint",
-        kinds=(ServingReplica,),
-        actions=(EndpointAudit,),
-        tables=(EndpointTable, EndpointVersionTable, EndpointReplicaTable),
-        parts="portal.work.endpoint.parts:EndpointParts",
-        endpoints="portal.work.endpoint.addresses:ENDPOINTS",
-    ),
-    Feature(
         "run",
         settings=(Runs,),
         kinds=(Run,),
@@ -100,6 +93,18 @@ add_features(
         pages="portal.work.run.pages:RUN_PAGES",
         navigation=(Entry("Runs", "runs", "chart-line"),),
         demo="portal.demo.run:PART",
+    ),
+    Feature(
+        "endpoint",
+        kinds=(ServingReplica,),
+        actions=(EndpointAudit,),
+        tables=(EndpointTable, EndpointVersionTable, EndpointReplicaTable, EndpointFigureTable),
+        parts="portal.work.endpoint.parts:EndpointParts",
+        endpoints="portal.work.endpoint.addresses:ENDPOINTS",
+        pages="portal.work.endpoint.pages:ENDPOINT_PAGES",
+        navigation=(
+            Entry("Models", "endpoints", "tower-broadcast", detail="Endpoints: models that answer"),
+        ),
     ),
     Feature(
         "benchmarks",

@@ -70,7 +70,7 @@ export class Plot {
           dash: series.dash,
           fill: series.fill ? color(series.fill) : undefined,
           spanGaps: Boolean(series.sparse),
-          points: { show: this.stacked ? false : (_, index) => this.#lonely(index) },
+          points: { show: false, filter: (_, index) => (this.stacked ? null : this.#lonely(index, series.sparse)) },
           // Of a stack, its own part.
           value: (_, __, ___, index) => this.#value(at, index),
         })),
@@ -93,9 +93,12 @@ export class Plot {
     describe(this.place, this.#words());
   }
 
-  // A single value, which makes no line, is a point.
-  #lonely(index) {
-    return this.values[index].filter((value) => value !== null).length === 1;
+  // Values without a neighbour, which make no line, are points.
+  #lonely(index, sparse) {
+    const values = this.values[index];
+    const known = values.flatMap((value, at) => (value === null || value === undefined ? [] : [at]));
+    if (sparse) return known.length === 1 ? known : [];
+    return known.filter((at, place) => known[place - 1] !== at - 1 && known[place + 1] !== at + 1);
   }
 
   // The value at the pointer, else the last one.

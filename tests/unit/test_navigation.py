@@ -25,7 +25,7 @@ from tests.support.works import portal_workers
 
 HUB, SERVICE = "/hub/", "/services/portal/"
 FOR_ALL = {
-    "work": ["Home", "Launch", "Sessions", "Runs"],
+    "work": ["Home", "Launch", "Sessions", "Runs", "Models"],
     "site": ["Catalog", "Cluster", "Benchmarks"],
 }
 ADMIN_ENTRIES = ["Curate", "Users", "Announcements", "Audit log", "All usage"]
@@ -121,7 +121,7 @@ def test_a_sites_own_work_has_its_entry_in_both_processes() -> None:
     for html in (on_the_services_page(), on_the_hubs_page(user())):
         ways = [(label, href) for href, label in LINK.findall(html)]
         assert ways.count(("Workers", f"{SERVICE}api/v1/workers")) == 1
-        assert [label for label, _ in ways][:5] == [*FOR_ALL["work"], "Workers"]
+        assert [label for label, _ in ways][:6] == [*FOR_ALL["work"], "Workers"]
     found = site_destinations(Person(name="ada"), (), "/", SERVICE)
     urls = [destination.url for destination in found if destination.title == "Workers"]
     assert urls == [f"{SERVICE}api/v1/workers"]

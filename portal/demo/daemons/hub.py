@@ -59,6 +59,7 @@ class DemoHub:
             "PORTAL_DEMO_STATE": str(settings),
             "PORTAL_SERVICE_PORT": str(ports["service"]),
             "PORTAL_GATEWAY_STATE": str(place / "gateway"),
+            "PORTAL_GATEWAY_URL": f"http://127.0.0.1:{ports['gateway']}",
             "CONFIGPROXY_AUTH_TOKEN": self._token("proxy-token"),
         }
         if "PORTAL_CONFIG_D" in os.environ:

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from portal.handlers.base.endpoint import Query
 from portal.launch.request import AskedResources
 from portal.models import Frozen
+from portal.models.scope import SESSIONS_READ
 from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS
 
@@ -58,13 +60,15 @@ class Source(Frozen):
 
 
 class WantedVersion(AskedResources):
-    """Version to add, and the resources of each replica, as for a launch. In ``command``,
+    """Version to add, and the resources of each replica, as for a launch. ``environment_version``:
+    the one whose software it gets, such as that of a run; 0: the current one. In ``command``,
     "{socket}" is replaced by the path of the Unix socket that the program must listen on (or
     "{port}" and "{secret}"). ``paths``: prefixes that are let through, none for all; ``share``: of
     the traffic in percent, which the other versions lose. With a model of the catalog as its
     ``source``, what is not named is that model's."""
 
     environment: Annotated[str, Field(max_length=300)] = ""
+    environment_version: Annotated[int, Field(ge=0, le=2**31, strict=True)] = 0
     command: Annotated[tuple[Word, ...], Field(max_length=MOST_WORDS)] = ()
     health: HealthPath = "/health"
     folder: StartFolder = "~"
@@ -84,15 +88,40 @@ class WantedShares(Frozen):
     shares: Annotated[dict[str, _Share], Field(min_length=1, max_length=20)]
 
 
+EndpointState = Literal["ready", "loading", "waiting", "asleep", "failed", "empty"]
+
+
+class EndpointsQuery(Query):
+    """Choice of endpoints."""
+
+    all: Annotated[
+        bool, Field(description=f"Also those of other users. Needs {SESSIONS_READ}.")
+    ] = False
+
+
+class DeletionQuery(Query):
+    """Reason for what is deleted."""
+
+    reason: Annotated[
+        str,
+        Field(max_length=200, description="Required for another user's; the audit log has it."),
+    ] = ""
+
+
 class EndpointItem(Frozen):
     """Endpoint as its users see it. ``address``: path at the portal's host; ``ready``: replicas
-    that answer; ``problem``: why it does not, a sentence."""
+    that answer; ``problem``: why it does not, a sentence; ``mine``: the person is its owner;
+    ``active_at``: the last request, to the minute. One that is "empty" has no version with a share.
+    """
 
     name: str
     owner: str
     address: str
+    state: EndpointState
     ready: int
     problem: str
+    mine: bool
+    active_at: float
 
 
 class EndpointList(Frozen):
@@ -122,26 +151,31 @@ class VersionItem(Frozen):
 
 
 class ReplicaItem(Frozen):
-    """Replica. ``ends_at``: the time limit of its job; ``gpu_hours``: for which its successor's job
-    ran too."""
+    """Replica. ``ends_at``: the time limit of its job; ``overlap``: seconds for which its
+    successor's job ran too, and ``gpu_hours``: of them; ``session``, ``nodes``: of its job while it
+    lives."""
 
     id: str
     version: int
     state: ReplicaState
     server: str
+    session: str
     job_id: str
+    nodes: tuple[str, ...]
     successor_of: str
     created_at: float
     started_at: float | None
     ready_at: float | None
     ends_at: float | None
     ended_at: float | None
+    overlap: float
     gpu_hours: float
 
 
 class EndpointDetail(WantedEndpoint):
     """Endpoint as its owner sees it. ``load``: seconds from the start of a job to its first answer,
-    and ``wait``: in the queue, by which successors are launched."""
+    and ``wait``: in the queue, by which successors are launched; ``expected_at``: when a replica
+    will answer, null if one does or none comes."""
 
     name: str
     owner: str
@@ -151,6 +185,7 @@ class EndpointDetail(WantedEndpoint):
     problem: str
     load: float
     wait: float
+    expected_at: float | None
     versions: tuple[VersionItem, ...]
     replicas: tuple[ReplicaItem, ...]
 

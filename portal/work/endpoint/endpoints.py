@@ -7,25 +7,32 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter, defaultdict
 from typing import Any
 
-from portal.catalog.versions.pins import pin_of
+from portal.catalog.versions.pins import Pin, PinLost, pin_of, pinned
 from portal.errors import InvalidRequest, NotAllowed, NotFound
 from portal.handlers.base.action import Action, Confirmation
 from portal.handlers.base.endpoint import Operation
 from portal.handlers.catalog.environments import as_seen_by_catalog
 from portal.handlers.sessions.estimates import EstimatesBase
 from portal.models.cluster.cluster import Job
+from portal.models.person import Person
+from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
 from portal.models.session.session import SessionRecord
 from portal.work.replicas.parts import ReplicaParts
+from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunTable
 
 from .audit import EndpointAudit
 from .bodies import (
     OF_VERSION,
+    DeletionQuery,
     EndpointDetail,
     EndpointItem,
     EndpointList,
+    EndpointsQuery,
+    EndpointState,
     ReplicaItem,
     Source,
     VersionItem,
@@ -37,13 +44,19 @@ from .catalog.items import PREFIX, ModelView
 from .handover import ReplicaState
 from .models import NAME, Endpoint, EndpointReplica, EndpointVersion, exposed
 from .parts import EndpointParts
-from .replicas import measured, seen, server_of, state_of
+from .replicas import expected_at, measured, seen, server_of, state_of
 from .reports import ENDPOINTS as REPORTS
 from .scaling import with_share
 from .tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 
 _MOST = 50  # endpoints of a user
 _NONE = "You have no such endpoint."
+
+
+def usable_by(person: Person, endpoint: Endpoint) -> bool:
+    """Return True if the person may use the endpoint."""
+    named = person.name == endpoint.user or person.name in endpoint.users
+    return named or endpoint.everyone or bool(set(person.groups) & set(endpoint.groups))
 
 
 class EndpointAction(Action, EstimatesBase):
@@ -66,12 +79,12 @@ class EndpointAction(Action, EstimatesBase):
         """Table of replicas."""
         return self.parts.store.table(EndpointReplicaTable)
 
-    async def owned(self, name: str) -> Endpoint:
-        """Return an endpoint of the person. Raises NotFound for one that they may not know of,
-        NotAllowed for one that they may use only."""
+    async def owned(self, name: str, needs: str = "") -> Endpoint:
+        """Return an endpoint of the person, or any if they hold the scope ``needs``. Raises
+        NotFound for one that they may not know of, NotAllowed for one that they may use only."""
         with contextlib.suppress(NotFound):
             found = await self.table.get(name)
-            if found.user == self.person.name:
+            if found.user == self.person.name or (needs and self.may(needs)):
                 return found
             if self.may_use(found):
                 raise NotAllowed(f"The endpoint '{name}' belongs to {found.user}.")
@@ -79,9 +92,7 @@ class EndpointAction(Action, EstimatesBase):
 
     def may_use(self, endpoint: Endpoint) -> bool:
         """Return True if the person may use the endpoint."""
-        me = self.person
-        named = me.name == endpoint.user or me.name in endpoint.users
-        return named or endpoint.everyone or bool(set(me.groups) & set(endpoint.groups))
+        return usable_by(self.person, endpoint)
 
     def check_offered(self) -> None:
         """Raise NotAllowed if the site has no gateway."""
@@ -106,6 +117,10 @@ class EndpointAction(Action, EstimatesBase):
         jobs = view.snapshot.jobs if view is not None else {}
         versions = await self.versions.of_endpoint(endpoint.name)
         shares = {int(number): share for number, share in endpoint.shares.items()}
+        found = {row.id: jobs.get(row.job_id) for row in rows}
+        starts = {row.id: row.created_at + wait for row in rows}
+        starts |= {id_: job.start_time for id_, job in found.items() if job and job.start_time}
+        replicas = [seen(row, records.get(server_of(row)), found[row.id]) for row in rows]
         return EndpointDetail(
             **{field: getattr(endpoint, field) for field in WantedEndpoint.model_fields},
             name=endpoint.name,
@@ -116,12 +131,12 @@ class EndpointAction(Action, EstimatesBase):
             problem=endpoint.problem,
             load=load,
             wait=wait,
+            expected_at=expected_at(replicas, starts, time.time(), load),
             versions=tuple(
                 VersionItem.like(each, share=shares.get(each.number, 0)) for each in versions
             ),
             replicas=tuple(
-                _replica(row, records.get(server_of(row)), jobs.get(row.job_id), versions)
-                for row in rows
+                _replica(row, records.get(server_of(row)), found[row.id], versions) for row in rows
             ),
         )
 
@@ -149,7 +164,7 @@ class EndpointAction(Action, EstimatesBase):
         resources = body.model_dump(exclude=set(OF_VERSION), exclude_unset=True)
         options = {**resources, "environment": body.environment}
         await self.decided(as_seen_by_catalog(self.person), options)
-        pin = await pin_of(self.parts.catalog, self.parts.store, body.environment)
+        pin = await self._pin(body)
         version = EndpointVersion(
             endpoint=name,
             number=0,
@@ -172,6 +187,22 @@ class EndpointAction(Action, EstimatesBase):
         self.endpoint_parts.keeper.wake(name)
         return added
 
+    async def _pin(self, body: WantedVersion) -> Pin:
+        """Return the pin of the environment. Raises InvalidRequest for a version that is gone."""
+        parts, number = self.parts, body.environment_version
+        pin = await pin_of(parts.catalog, parts.store, body.environment)
+        if number in (0, pin.version):
+            return pin
+        known = parts.catalog.visible_to(as_seen_by_catalog(self.person))
+        environment = next(each for each in known if each.name == body.environment)
+        try:
+            earlier = await pinned(parts.catalog, parts.store, environment, number)
+        except PinLost as error:
+            raise InvalidRequest(
+                f"{error.what} Choose the current version.", "environment_version"
+            ) from None
+        return Pin(number, earlier.digest or "")
+
     async def records(self, user: str) -> dict[str, SessionRecord]:
         """Return the user's living sessions by server."""
         records, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=1000)
@@ -184,24 +215,30 @@ class Endpoints(EndpointAction):
     path = "models"
     parameters = {}
 
-    @Operation("List the endpoints that you have or may use.")
+    @Operation("List the endpoints that you have or may use.", query=EndpointsQuery)
     async def on_get(self) -> EndpointList:
         """Return them by name."""
-        ready: dict[str, int] = {}
+        if self.query.all and not self.may(SESSIONS_READ):
+            await self.refused("All endpoints.", SESSIONS_READ)
+        states: dict[str, Counter[ReplicaState]] = defaultdict(Counter)
         for row in await self.replicas.living():
-            if state_of(row, None) is ReplicaState.READY:
-                ready[row.endpoint] = ready.get(row.endpoint, 0) + 1
+            begun = ReplicaState.WAITING if row.waited is None else ReplicaState.LOADING
+            state = state_of(row, None)
+            states[row.endpoint][begun if state is ReplicaState.WAITING else state] += 1
         return EndpointList(
             items=tuple(
                 EndpointItem(
                     name=each.name,
                     owner=each.user,
                     address=self.address(each.name),
-                    ready=ready.get(each.name, 0),
+                    state=_state(each, states[each.name]),
+                    ready=states[each.name][ReplicaState.READY],
                     problem=each.problem,
+                    mine=each.user == self.person.name,
+                    active_at=each.active_at,
                 )
                 for each in await self.table.every()
-                if self.may_use(each)
+                if self.query.all or self.may_use(each)
             )
         )
 
@@ -215,7 +252,7 @@ class OneEndpoint(EndpointAction):
     async def on_get(self, name: str) -> EndpointDetail:
         """Return it with its versions, its newest replicas, and the times by which a successor is
         launched."""
-        return await self.detail(await self.owned(name))
+        return await self.detail(await self.owned(name, SESSIONS_READ))
 
     @Operation("Make or change an endpoint.", body=WantedEndpoint, errors=(409,))
     async def on_put(self, name: str) -> EndpointDetail:
@@ -254,12 +291,17 @@ class OneEndpoint(EndpointAction):
         self.endpoint_parts.keeper.changed.set()
         return await self.detail(await self.table.get(name))
 
-    @Operation("Delete an endpoint.")
+    @Operation("Delete an endpoint.", query=DeletionQuery)
     async def on_delete(self, name: str) -> Confirmation:
-        """Its replicas get no new requests and are stopped; versions and address are gone."""
-        user = self.person.name
-        async with self.audited(EndpointAudit.DELETE_ENDPOINT, f"endpoint {name}", user):
-            await self.owned(name)
+        """Its replicas get no new requests and are stopped; versions and address are gone. One of
+        another user takes the right to stop sessions, and a reason."""
+        target, reason = f"endpoint {name}", self.query.reason.strip()
+        endpoint = await self.owned(name, JOBS_MANAGE)
+        async with self.audited(EndpointAudit.DELETE_ENDPOINT, target, endpoint.user, reason):
+            if endpoint.user != self.person.name and not reason:
+                raise InvalidRequest(
+                    f"Say why: the endpoint '{name}' belongs to {endpoint.user}.", "reason"
+                )
             await self.table.remove(name)
         self.endpoint_parts.keeper.changed.set()
         return Confirmation(message="The endpoint was deleted; its replicas are being stopped.")
@@ -298,8 +340,18 @@ class EndpointVersions(EndpointAction):
             raise NotFound("You have no such run.")
         if source.point >= run.points:
             raise InvalidRequest(f"The run has {run.points} points, from 0 on.", "source.point")
-        about = {"run": run.id, "point": source.point, "name": run.name, "version": run.version}
-        return {**about, "folder": source.folder or run.folder}
+        points = self.parts.store.table(RunPointTable)
+        point = (await points.of_run(run.user, run.id, [source.point])).get(source.point)
+        return {
+            "run": run.id,
+            "point": source.point,
+            "name": run.name,
+            "version": run.version,
+            "digest": run.code_digest,
+            "parameters": point.parameters if point else {},
+            "metrics": point.metrics if point else {},
+            "folder": source.folder or run.folder,
+        }
 
 
 class EndpointShares(EndpointAction):
@@ -336,6 +388,19 @@ class EndpointShares(EndpointAction):
         return await self.detail(await self.table.get(name))
 
 
+def _state(endpoint: Endpoint, replicas: Counter[ReplicaState]) -> EndpointState:
+    """Return the state of an endpoint with so many replicas of each state."""
+    states: dict[ReplicaState, EndpointState] = {
+        ReplicaState.READY: "ready",
+        ReplicaState.LOADING: "loading",
+        ReplicaState.WAITING: "waiting",
+    }
+    told = next((word for state, word in states.items() if replicas[state]), None)
+    if told == "ready" or not endpoint.problem:
+        return told or ("asleep" if endpoint.shares else "empty")
+    return "failed"
+
+
 def _replica(
     row: EndpointReplica,
     record: SessionRecord | None,
@@ -349,13 +414,16 @@ def _replica(
         version=row.version,
         state=replica.state,
         server=server_of(row),
+        session=record.id if record is not None else "",
         job_id=row.job_id,
+        nodes=record.nodes if record is not None else (),
         successor_of=row.successor_of,
         created_at=row.created_at,
         started_at=replica.started_at,
         ready_at=row.ready_at,
         ends_at=replica.ends_at,
         ended_at=row.ended_at,
+        overlap=row.overlap,
         gpu_hours=row.overlap * int(resources.get("gpus") or 0) / 3600,
     )
 

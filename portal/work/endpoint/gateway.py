@@ -36,6 +36,12 @@ class GatewayState:
     def __init__(self, said: Mapping[str, Any]) -> None:
         models = said.get("models")
         self._models: Mapping[str, Any] = models if isinstance(models, dict) else {}
+        self.began = float(said.get("since") or 0.0)  # Unix seconds; its counters begin at 0
+
+    @property
+    def models(self) -> Mapping[str, Any]:
+        """Counters of its models by name."""
+        return self._models
 
     def demand(self, name: str) -> Demand:
         """Return the requests of a model."""

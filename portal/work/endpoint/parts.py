@@ -11,6 +11,7 @@ from portal.work.replicas.settings import Replicas
 
 from .catalog.files import ModelCatalog, beside
 from .catalog.testing import ModelTests
+from .collector import FigureCollector
 from .gateway import Gateway
 from .keeper import Keeper
 from .notices import EndpointNotices
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from portal.assembly import Services
 
 STATE = "PORTAL_GATEWAY_STATE"  # the gateway's state directory (70-endpoints.py)
+URL = "PORTAL_GATEWAY_URL"  # where it listens
 
 
 class EndpointParts:
@@ -26,6 +28,8 @@ class EndpointParts:
 
     def __init__(self, services: Services) -> None:
         self.gateway = Gateway(os.environ.get(STATE, ""))
+        self.gateway_url = os.environ.get(URL, "http://127.0.0.1:8003").rstrip("/")
+        self.figures = FigureCollector(services.store, self.gateway, services.log)
         self.models = ModelCatalog(beside(services.catalog.directory))
         self.keeper = Keeper(
             services.store,
@@ -41,4 +45,5 @@ class EndpointParts:
             "keeper of endpoints": self.keeper.run,
             "tests of the catalog of models": self.tests.run,
             "requests that wait at endpoints": self.keeper.listen,
+            "figures of endpoints": self.figures.run,
         }

@@ -16,6 +16,7 @@ import "./output.js";
 import "./point_use.js";
 import "./schedule.js";
 import "./tensorboard.js";
+import { bestIs } from "../models/serve_point.js";
 import { Best } from "./best.js";
 import { ColumnChoice } from "./column_choice.js";
 import { columns, order } from "./columns.js";
@@ -89,6 +90,7 @@ function makeTable(run) {
 async function load() {
   let run = await call(`runs/${encodeURIComponent(id)}`, { query: { owner, metric: best.metric } });
   if (best.offer(run)) run = await call(`runs/${encodeURIComponent(id)}`, { query: { owner, metric: best.metric } });
+  bestIs(best.of(run)?.number ?? null);
   show(run);
   best.show(run);
   drawBest(run, [best.metric, best.of(run)]).catch(() => setText(byId("best-words"), "The curves could not be loaded."));

@@ -45,6 +45,7 @@ def side_bar(html: str) -> list[str]:
 def test_every_page_has_the_same_navigation(person: Callable[[str], Person], path: str) -> None:
     for_all = {
         "Home": "/hub/home",
+        "Models": f"{SERVICE}endpoints",
         "Runs": f"{SERVICE}runs",
         "Sessions": f"{SERVICE}sessions",
         "Launch": "/hub/spawn",
@@ -65,7 +66,8 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
         "Tokens": "/hub/token",
         "Log out": "/hub/logout",
     }
-    work, site = ["Home", "Launch", "Sessions", "Runs"], ["Catalog", "Cluster", "Benchmarks"]
+    work = ["Home", "Launch", "Sessions", "Runs", "Models"]
+    site = ["Catalog", "Cluster", "Benchmarks"]
     admin = ["Curate", "Users", "Announcements", "Audit log", "All usage"]
     in_order = {"ada": [*work, *site], "grace": [*work, "Courses", *site, *admin]}
     for name, expected in (("ada", {}), ("grace", for_admins)):

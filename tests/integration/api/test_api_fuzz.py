@@ -60,6 +60,7 @@ NOBODYS = {
     "/model-catalog/{model}/test": {"model": "nobodys"},
     "/models/{name}": {"name": "nobodys"},
     "/models/{name}/shares": {"name": "nobodys"},
+    "/models/{name}/trial": {"name": "nobodys"},
     "/models/{name}/versions": {"name": "nobodys"},
     "/registries/{registry}": {"registry": "nobodys.invalid"},
     "/users/{user}": {"user": "nobodys"},

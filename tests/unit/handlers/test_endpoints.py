@@ -19,7 +19,7 @@ from portal.gateway.keys import CERTIFICATE, ensure_identity
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.replica_set import ReplicaSet
-from portal.models.session.run import Run
+from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
 from portal.store import Store
 from portal.work.endpoint.addresses import ENDPOINTS
@@ -27,6 +27,7 @@ from portal.work.endpoint.models import EndpointReplica
 from portal.work.endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from portal.work.replicas.endpoints import ENDPOINTS as OF_SETS
 from portal.work.replicas.tables import ReplicaSetTable
+from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunTable
 
 ID = "5e2f3c1a0b7d4c8e9a6f"
@@ -246,10 +247,21 @@ async def test_a_version_of_a_run_says_which_software_made_it(site: Site) -> Non
         points=2, server="run-5e2f", environment="lab", version=4, created_at=NOW, job_id="7",
     )  # fmt: skip
     await site.store.table(RunTable).add_run(run)
+    point = RunPoint(
+        number=1, state=PointState.SUCCEEDED, parameters={"lr": 0.1}, metrics={"loss": 0.5}
+    )
+    await site.store.table(RunPointTable).save([(("ada", ID), point)])
     await site.done("PUT", body={})
     source = {"run": ID, "point": 1}
     made = await site.done("POST", "models/embed/versions", {**VERSION, "source": source})
-    known = {"name": "rates", "version": 4, "folder": "/home/ada/runs/rates"}
+    known = {
+        "name": "rates",
+        "version": 4,
+        "folder": "/home/ada/runs/rates",
+        "digest": "",
+        "parameters": {"lr": 0.1},
+        "metrics": {"loss": 0.5},
+    }
     assert made["versions"][0]["source"] == {**source, **known}
     source["point"] = 2
     body = {**VERSION, "source": source}

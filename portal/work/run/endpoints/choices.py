@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from portal.catalog.availability import UNTYPED
 from portal.catalog.offers.in_space import usable_environment
@@ -18,6 +19,7 @@ from portal.launch.kinds.kind import AskedFor
 from portal.launch.partitions import allowed_partitions
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
@@ -28,6 +30,9 @@ from portal.work.run.kind import Run as RunKind
 from portal.work.run.parts import RunParts
 
 from .start import RunsOfSession
+
+if TYPE_CHECKING:
+    from portal.assembly import Services
 
 
 class RunEnvironment(Frozen):
@@ -75,12 +80,15 @@ class SessionRunChoices(RunsOfSession):
         await parts.catalog.load()
         environments = await self._environments(record, stored)
         return RunChoices(
-            items=tuple([await self._item(environment, types) for environment in environments]),
+            items=tuple(
+                [await environment_item(parts, environment, types) for environment in environments]
+            ),
             environment=record.environment,
             fields=tuple(
                 field
                 for field in fields_of_run(
-                    await self._facts(_owner(record)), running_options(record)
+                    await facts_for(parts, self.view.snapshot, _owner(record)),
+                    running_options(record),
                 )
                 if stored is None or field.name in IN_SPACES
             ),
@@ -88,17 +96,6 @@ class SessionRunChoices(RunsOfSession):
             pages=f"{parts.hub_host}{parts.prefix}runs/",
             simulated=parts.telemetry.simulated,
         )
-
-    async def _facts(self, person: Person) -> Facts:
-        parts, snapshot, now = self.parts, self.view.snapshot, time.time()
-        try:
-            associations = await parts.cluster.associations(person.name)
-        except SlurmUnavailable:
-            associations = None
-        partitions = allowed_partitions(person, snapshot, associations)
-        supply = availability(snapshot, [partition.name for partition in partitions], now)
-        simulated = supply.gpus if parts.telemetry.simulated else ()
-        return Facts(snapshot, supply, associations, person, now, simulated)
 
     async def _environments(
         self, record: SessionRecord, stored: StoredSpace | None
@@ -108,20 +105,6 @@ class SessionRunChoices(RunsOfSession):
             return list(self.parts.catalog.visible_to(_owner(record)))
         pinned = await usable_environment(self.parts.catalog.offering, stored)
         return [RunKind.narrowed(pinned, stored.space, AskedFor(), gpus=True)]
-
-    async def _item(self, environment: Environment, cluster_types: set[str]) -> RunEnvironment:
-        types = self.parts.catalog.offering.gpu_types(environment, cluster_types)
-        return RunEnvironment(
-            environment=environment.name,
-            title=environment.title,
-            gpu_types=tuple(
-                name
-                for name in types
-                if name != UNTYPED and (not environment.gpu_types or name in environment.gpu_types)
-            ),
-            default=environment.default,
-            kernels=await kernel_names(self.parts, environment),
-        )
 
 
 class SessionRunEstimates(RunsOfSession, JobEstimates):
@@ -141,6 +124,37 @@ class SessionRunEstimates(RunsOfSession, JobEstimates):
         self.stored = await self.space(record)
         usual = {**running_options(record), "environment": record.environment}
         return await self.answered(_owner(record), {**usual, **self.body.options})
+
+
+async def facts_for(parts: Services, snapshot: ClusterSnapshot, person: Person) -> Facts:
+    """Return the facts by which the fields of a job of ``person`` have their choices."""
+    now = time.time()
+    try:
+        associations = await parts.cluster.associations(person.name)
+    except SlurmUnavailable:
+        associations = None
+    partitions = allowed_partitions(person, snapshot, associations)
+    supply = availability(snapshot, [partition.name for partition in partitions], now)
+    simulated = supply.gpus if parts.telemetry.simulated else ()
+    return Facts(snapshot, supply, associations, person, now, simulated)
+
+
+async def environment_item(
+    parts: Services, environment: Environment, cluster_types: set[str]
+) -> RunEnvironment:
+    """Return an environment to choose. ``cluster_types``: the cluster's GPU types."""
+    types = parts.catalog.offering.gpu_types(environment, cluster_types)
+    return RunEnvironment(
+        environment=environment.name,
+        title=environment.title,
+        gpu_types=tuple(
+            name
+            for name in types
+            if name != UNTYPED and (not environment.gpu_types or name in environment.gpu_types)
+        ),
+        default=environment.default,
+        kernels=await kernel_names(parts, environment),
+    )
 
 
 def _owner(record: SessionRecord) -> Person:
