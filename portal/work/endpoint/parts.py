@@ -11,6 +11,7 @@ from portal.work.replicas.settings import Replicas
 
 from .gateway import Gateway
 from .keeper import Keeper
+from .launches import Launches
 from .notices import EndpointNotices
 
 if TYPE_CHECKING:
@@ -27,10 +28,14 @@ class EndpointParts:
         self.keeper = Keeper(
             services.store,
             self.gateway,
-            lambda: services.parts_for(ReplicaParts).reconciler.changed.set(),
+            Launches(
+                services.store,
+                self.gateway,
+                lambda: services.parts_for(ReplicaParts).reconciler.changed.set(),
+                services.settings.get(Replicas).per_user,
+            ),
             lambda: services.dashboard.view,
             EndpointNotices(services.notices, services.store, services.log),
-            services.settings.get(Replicas).per_user,
             services.log,
         )
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {

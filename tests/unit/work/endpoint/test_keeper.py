@@ -22,6 +22,7 @@ from portal.notices import Notices
 from portal.store import Store
 from portal.work.endpoint.gateway import Gateway, GatewayState
 from portal.work.endpoint.keeper import Keeper
+from portal.work.endpoint.launches import Launches
 from portal.work.endpoint.models import Endpoint, EndpointReplica, EndpointVersion
 from portal.work.endpoint.notices import EndpointNotices
 from portal.work.endpoint.replicas import server_of
@@ -73,9 +74,8 @@ class Site:
     def begin_service(self) -> None:
         """Forget what the keeper remembers."""
         told = EndpointNotices(self.notices, self.store, LOG)
-        self.keeper = Keeper(
-            self.store, self.gateway, self._reconcile, lambda: self.view, told, 2, LOG
-        )
+        launches = Launches(self.store, self.gateway, self._reconcile, 2)
+        self.keeper = Keeper(self.store, self.gateway, launches, lambda: self.view, told, LOG)
 
     def _reconcile(self) -> None:
         self.reconciled += 1
@@ -97,7 +97,7 @@ class Site:
 
     async def keep(self, now: float) -> None:
         await self.keeper.keep(now)
-        await asyncio.gather(*self.keeper._trying.values())
+        await asyncio.gather(*self.keeper._examples.trying.values())
 
     async def rows(self) -> list[EndpointReplica]:
         """The living replicas, oldest first."""
@@ -189,7 +189,8 @@ async def test_a_replica_that_does_not_answer_the_example_gets_no_request(site: 
     row = await site.first()
     for number in range(1, 8):
         await site.keep(NOW + 10 + 10 * number)
-        site.keeper._examples = {key: (n, 0.0) for key, (n, _) in site.keeper._examples.items()}
+        failed = site.keeper._examples._failed
+        failed.update({id_: (times, 0.0) for id_, (times, _) in failed.items()})
     assert row.ready_at is None and len(site.gateway.tried) == 5
     (version,) = await site.store.table(EndpointVersionTable).of_endpoint("embed")
     assert version.failures == 1 and "status 500" in version.problem

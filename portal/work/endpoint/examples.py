@@ -1,0 +1,88 @@
+"""Examples: a replica gets requests once it has answered the example of its version."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+
+from portal.errors import PortalError
+from portal.store import Store
+
+from .facts import Facts, Seen
+from .failures import Failures
+from .gateway import Gateway
+from .models import EndpointReplica, EndpointVersion
+from .tables import EndpointReplicaTable, EndpointVersionTable
+
+_EXAMPLES = 5  # of one replica that failed, after which it has
+_AGAIN = 5.0  # seconds until an example is sent again
+_UNANSWERED = "Its replica did not answer the example."
+
+
+class Examples:
+    """Trials of replicas, each a task. ``changed`` is called after each."""
+
+    def __init__(
+        self,
+        store: Store,
+        gateway: Gateway,
+        facts: Facts,
+        failures: Failures,
+        changed: Callable[[], None],
+        log: logging.Logger,
+    ) -> None:
+        self._store, self._gateway, self._facts = store, gateway, facts
+        self._count, self._changed, self._log = failures, changed, log
+        self._failed: dict[str, tuple[int, float]] = {}  # times of a replica, the last one
+        self.trying: dict[str, asyncio.Task[None]] = {}
+
+    async def begin(self, seen: Seen, now: float) -> None:
+        """Begin to try the replicas that answer and were not tried; give up those that fail."""
+        for row in seen.rows:
+            answers = row.answered_at is not None and row.ready_at is None
+            version = seen.versions.get(row.version)
+            if not answers or row.draining_at is not None or version is None:
+                continue
+            failures, last = self._failed.get(row.id, (0, 0.0))
+            if failures >= _EXAMPLES:
+                table = self._store.table(EndpointReplicaTable)
+                await table.change(row.user, row.id, draining_at=now)
+                words = version.problem or _UNANSWERED
+                await self._count.add(row, seen.versions, words, now)
+            elif row.id not in self.trying and now >= last + _AGAIN * bool(failures):
+                address = self._facts.address(row, seen.records.get(row.id))
+                if address:
+                    self.trying[row.id] = asyncio.create_task(self._try(row, version, address))
+
+    def forget_but(self, ids: Collection[str]) -> None:
+        """Forget the replicas that are not among these."""
+        for id_ in self._failed.keys() - set(ids):
+            del self._failed[id_]
+
+    async def _try(self, row: EndpointReplica, version: EndpointVersion, address: str) -> None:
+        """Send the example to a replica, and write down whether it answered."""
+        try:
+            problem = await self._gateway.try_example(
+                row.id, address, row.certificate, version.example, version.health
+            )
+            now = time.time()
+            if problem:
+                failures = self._failed.get(row.id, (0, 0.0))[0] + 1
+                self._failed[row.id] = (failures, now)
+                versions = self._store.table(EndpointVersionTable)
+                await versions.change(version.endpoint, version.number, problem=problem)
+            else:
+                self._failed.pop(row.id, None)
+                table = self._store.table(EndpointReplicaTable)
+                # Only what was tried: it may have begun anew meanwhile.
+                await table.set_ready(row, now)
+                if version.problem and not version.failures:
+                    versions = self._store.table(EndpointVersionTable)
+                    await versions.change(version.endpoint, version.number, problem="")
+        except PortalError as error:
+            self._log.warning("Replica %s of %s cannot be tried: %s", row.id, row.endpoint, error)
+        finally:
+            self.trying.pop(row.id, None)
+            self._changed()
