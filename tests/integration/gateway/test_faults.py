@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -11,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 import pytest_asyncio
 from gateway_site import NAME, GatewaySite, paused, until
+from machine import patience
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -205,3 +209,34 @@ async def _status(client: aiohttp.ClientSession, url: str, headers: Any = None) 
     async with client.get(url, headers=headers) as response:
         await response.read()
         return response.status
+
+
+async def test_a_test_that_is_cut_off_leaves_no_process() -> None:
+    lines = """
+import asyncio, sys
+from pathlib import Path
+from gateway_site import GatewaySite
+async def main():
+    site = GatewaySite(Path(sys.argv[1]))
+    await site.start()
+    await site.add_replica("a")
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+    with tempfile.TemporaryDirectory(prefix="gw-") as folder:
+        cut_off = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", lines, folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert cut_off.stdout is not None and await cut_off.stdout.readline() == b"ready\n"
+        begun = psutil.Process(cut_off.pid).children(recursive=True)
+        assert len(begun) == 3, begun  # gateway, replica, program
+        cut_off.kill()
+        await cut_off.wait()
+        # The replica lets requests end first.
+        _, left = await asyncio.to_thread(psutil.wait_procs, begun, patience(20))
+        for process in left:
+            process.kill()
+        assert left == []

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 from aiohttp import web
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 async def health(request: web.Request) -> web.Response:
@@ -85,6 +89,8 @@ async def garbage(request: web.Request) -> web.Response:
 
 
 def main() -> None:
+    # A replica that a test kills, or a test that is cut off, leaves no program behind.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_get("/health", health)
     app.router.add_route("*", "/v1/stream", stream)

@@ -22,6 +22,7 @@ import aiohttp
 from aiohttp import web
 from checkout import ROOT
 from machine import patience
+from runs import ends_with_parent
 
 PROGRAM = ROOT / "tests/support/servers/endpoint_program.py"
 USE = "custom:portal:models:use"
@@ -86,6 +87,7 @@ class GatewaySite:
             },
             stdout=log,
             stderr=log,
+            preexec_fn=ends_with_parent,
         )
         self.gateways.append(process)
         path = Path(log.name)
@@ -123,6 +125,7 @@ class GatewaySite:
                 env=environ,
                 stdout=log,
                 stderr=log,
+                preexec_fn=ends_with_parent,
             )
         self.replicas[id] = process
         if ready:
