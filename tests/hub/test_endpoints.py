@@ -1,5 +1,5 @@
 """Endpoints on the demo's real Slurm: a model answers by its address, through proxy, gateway and
-job, and another version takes its place while requests go on."""
+job, while versions, jobs and the portal's own programs come and go."""
 
 from __future__ import annotations
 
@@ -11,35 +11,15 @@ from typing import Any
 import httpx
 import pytest
 from api_client import Caller
+from endpoint_load import PROGRAM, Load
 from hub_client import wait_until
 from jobs import living_jobs, nothing_left
 
 pytestmark = [pytest.mark.slurm, pytest.mark.hub]
 NAME = "echo"
-PROGRAM = """
-import json, os, sys
-from http.server import BaseHTTPRequestHandler as Base
-from socketserver import ThreadingUnixStreamServer as Server
-class Handler(Base):
-    protocol_version = "HTTP/1.1"
-    log_message = lambda *_: None
-    def do_GET(self, **what):
-        body = json.dumps(what).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-    def do_POST(self):
-        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        seen = {k: v for k, v in self.headers.items()
-                if k in ("Authorization", "Cookie") or k.startswith("X-Portal")}
-        self.do_GET(said=said, headers=seen, pid=os.getpid())
-Server.request_queue_size = 64
-Server(sys.argv[1], Handler).serve_forever()
-"""
 VERSION = {
     "environment": "python-venv",
-    "command": ["{python}", "-c", PROGRAM, "{socket}"],
+    "command": ["{python}", "echo.py", "{socket}"],
     "example": {"method": "POST", "path": "/v1/say", "body": {"say": "hello"}},
     "paths": ["/v1/"],
     "cpus": 1,
@@ -50,6 +30,8 @@ VERSION = {
 
 @pytest.fixture
 def ada(demo: Any) -> Iterator[Caller]:
+    write = ["sh", "-c", "cat > ~ada/echo.py"]
+    demo.run(write, user=demo.user("ada"), input=PROGRAM)
     with Caller(demo.url, "ada") as ada:
         yield ada
         ada.delete(f"models/{NAME}")
@@ -134,3 +116,37 @@ def test_a_model_answers_and_a_version_takes_over_without_a_failed_request(
     made(ada.delete(f"models/{NAME}"))
     assert ada.get(f"models/{NAME}").status_code == 404
     wait_until("its address is gone", lambda: ada.post(**say).status_code == 404, 10)
+
+
+def serving(ada: Caller, number: int, **wanted: Any) -> tuple[str, list[dict[str, Any]]]:
+    """Make the endpoint; return its address and the first ``number`` replicas once they answer."""
+    more = {"least": number, "most": number, **wanted}
+    address = made(ada.put(f"models/{NAME}", json={k: v for k, v in more.items() if k != "time"}))
+    version = {**VERSION, "time": wanted.get("time", VERSION["time"])}
+    made(ada.post(f"models/{NAME}/versions", json=version))
+    ready = wait_until(
+        f"{number} replicas have answered the example",
+        lambda: len(found := replicas(ada, "ready")) >= number and found,
+        90,
+    )
+    return f"{address['address']}v1/say", ready
+
+
+def test_no_request_fails_over_five_handovers(demo: Any, ada: Caller) -> None:
+    address, _ = serving(ada, 2, time="0:01:00")
+    successors: set[str] = set()
+
+    def handed_over() -> bool:
+        detail = made(ada.get(f"models/{NAME}"))
+        ended = {each["id"] for each in detail["replicas"] if each["state"] == "ended"}
+        successors.update(
+            each["id"] for each in detail["replicas"]
+            if each["ready_at"] is not None and each["successor_of"] in ended
+        )  # fmt: skip
+        return len(successors) >= 5
+
+    with Load(f"{demo.url}{address}", ada.person.token) as load:
+        wait_until("five replicas have handed over", handed_over, 170, every=1)
+    print(f"{load.answered} answers in {load.now():.0f} s, the slowest in {load.slowest:.2f} s")
+    assert load.failures == []
+    assert load.answered > 60 * load.now() and abs(load.answered - 2 * load.streams) <= 1
