@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -13,10 +14,13 @@ import pytest
 from api_client import Caller
 from endpoint_load import PROGRAM, Load
 from hub_client import wait_until
-from jobs import living_jobs, nothing_left
+from jobs import jobs_ever, living_jobs, lose_processes, nothing_left
+from outages import without
+from web_service import kill_service
 
 pytestmark = [pytest.mark.slurm, pytest.mark.hub]
 NAME = "echo"
+_BROKEN = ""
 VERSION = {
     "environment": "python-venv",
     "command": ["{python}", "echo.py", "{socket}"],
@@ -150,3 +154,74 @@ def test_no_request_fails_over_five_handovers(demo: Any, ada: Caller) -> None:
     print(f"{load.answered} answers in {load.now():.0f} s, the slowest in {load.slowest:.2f} s")
     assert load.failures == []
     assert load.answered > 60 * load.now() and abs(load.answered - 2 * load.streams) <= 1
+
+
+def test_the_portals_own_programs_end_under_load(demo: Any, ada: Caller) -> None:
+    address, _ = serving(ada, 2)
+    with Load(f"{demo.url}{address}", ada.person.token) as load:
+        time.sleep(2)
+        with without(demo, "hub", "kill"):
+            time.sleep(12)  # longer than an answer about a token holds
+        kill_service(demo)
+        time.sleep(2)
+        with without(demo, "slurmctld", "kill"):
+            time.sleep(5)
+        wait_until("the service answers", lambda: len(replicas(ada, "ready")) == 2, 60)
+        assert load.failures == []
+
+        # What is in flight at the gateway fails, and what comes before the next one listens.
+        begin = load.now()
+        demo.control("kill", "gateway")
+        demo.control("start", "gateway")
+        back = load.now()
+        time.sleep(3)
+        killed = load.failed_since(begin - 1)
+        print(f"gateway: {len(killed)} requests failed, it was away for {back - begin:.2f} s")
+        assert 0 < len(killed) < 60 + 100 * (back - begin) and not load.failed_since(back)
+        assert load.failures == killed
+        time.sleep(2)
+
+        # A node is lost: only what is in flight there fails, once and with an error, and the rest
+        # waits for other replicas.
+        begin, before = load.now(), len(load.failures)
+        jobs = living_jobs(demo, "ada")
+        for job in jobs:
+            lose_processes(demo, "ada", job.id)
+        gone = load.now()
+        demo.run(["scontrol", "update", f"NodeName={jobs[0].node}", "State=DOWN", "Reason=test"])
+        try:
+            wait_until("others answer", lambda: len(replicas(ada, "ready")) == 2, 60)
+        finally:
+            again = ["scontrol", "update", f"NodeName={jobs[0].node}", "State=RESUME"]
+            demo.run(again, check=False)
+        wait_until("as before", lambda: load.open < 50, 60)
+    lost = load.failures[before:]
+    print(f"node: {len(lost)} requests failed; the slowest answer took {load.slowest:.2f} s")
+    assert 0 < len(lost) < 100 and load.failed_since(gone + 1) == []
+    assert {words for _, words in lost} <= {
+        f"502: {_BROKEN}", "ClientPayloadError: the connection was cut"
+    }, lost  # fmt: skip
+
+
+def test_fifty_requests_wake_it_once_and_a_revoked_token_is_refused(
+    demo: Any, ada: Caller
+) -> None:
+    address, _ = serving(ada, 1, most=3, target=64)
+    say = {"url": f"{demo.url}{address}", "json": {"say": "good day"}}
+    made(ada.put(f"models/{NAME}", json={"least": 0, "idle": 60}))
+    wait_until("it sleeps", lambda: not living_jobs(demo, "ada"), 120)
+    before = jobs_ever(demo)
+    with ThreadPoolExecutor(50) as threads:
+        asked = [threads.submit(ada.post, **say) for _ in range(50)]
+        answers = [each.result() for each in asked]
+    assert {made(answer)["said"]["say"] for answer in answers} == {"good day"}
+    assert len({answer.json()["pid"] for answer in answers}) == 1
+    assert jobs_ever(demo) == before + 1
+
+    made_token = ada.person.api("POST", "/users/ada/tokens", {"note": "a notebook"}).json()
+    with httpx.Client(
+        headers={"Authorization": f"Bearer {made_token['token']}"}, trust_env=False, timeout=60
+    ) as notebook:
+        assert notebook.post(**say).is_success
+        ada.person.api("DELETE", f"/users/ada/tokens/{made_token['id']}")
+        wait_until("it is refused", lambda: notebook.post(**say).status_code == 401, 11)

@@ -85,7 +85,11 @@ class DemoHub:
             ],
             run=home.run,
             log=home.log,
-            env=env | {"NODE_OPTIONS": f"--max-http-header-size={HEADERS}"},
+            env=env
+            | {
+                "NODE_OPTIONS": f"--max-http-header-size={HEADERS} "
+                f"--require={deploy / 'proxy' / 'broken_answers.cjs'}"
+            },
             account=account,
             ready=lambda: _answers(f"http://127.0.0.1:{ports['proxy-api']}/"),
             nice=FIRST,

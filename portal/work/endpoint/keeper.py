@@ -101,7 +101,7 @@ class Keeper:
             try:
                 seen = await self._facts.seen(endpoint, own, records, sets, state, now)
                 await self._step(seen, sets, state, now)
-                self._told[endpoint.name] = self._routes(seen, now)
+                self._told[endpoint.name] = self._routes(seen, sets, now)
             except StoreUnavailable:
                 raise
             except Exception:  # one endpoint must not stop those of others
@@ -144,8 +144,8 @@ class Keeper:
                 await self._launches.retire(sets[id_])
         await self._examples.begin(seen, now)
         await self._notices.send_late(endpoint, seen.replicas, rows, seen.load, now)
-        refused = next((sets[id_].problem for id_ in rows if id_ in sets if sets[id_].problem), "")
-        problem = await self._launch(seen, todo.launch, now) or refused
+        refused = [sets[id_].problem for id_ in _refused(seen, sets)]
+        problem = await self._launch(seen, todo.launch, now) or next(iter(refused), "")
         await self._complain(endpoint, problem)
 
     async def _launch(self, seen: Seen, launches: Sequence[Launch], now: float) -> str:
@@ -171,12 +171,20 @@ class Keeper:
 
     async def _complain(self, endpoint: Endpoint, problem: str) -> None:
         if problem != endpoint.problem:
+            if problem:
+                self._log.warning("Endpoint %s of %s: %s", endpoint.name, endpoint.user, problem)
             await self._store.table(EndpointTable).change(endpoint.name, problem=problem)
 
-    def _routes(self, seen: Seen, now: float) -> dict[str, Any]:
+    def _routes(self, seen: Seen, sets: Mapping[str, ReplicaSet], now: float) -> dict[str, Any]:
         """Return what the gateway is told of an endpoint."""
         addresses = {
             row.id: self._facts.address(row, seen.records.get(row.id)) for row in seen.rows
         }
         jobs = {row.id: self._facts.job(row) for row in seen.rows}
-        return routes(seen, shares(seen), self._demands.wanted(seen), addresses, jobs, now)
+        wanted, refused = self._demands.wanted(seen), _refused(seen, sets)
+        return routes(seen, shares(seen), wanted, addresses, jobs, refused, now)
+
+
+def _refused(seen: Seen, sets: Mapping[str, ReplicaSet]) -> list[str]:
+    """Return the ids of replicas whose launch was refused, by a budget or another limit."""
+    return [row.id for row in seen.rows if row.id in sets and sets[row.id].problem]

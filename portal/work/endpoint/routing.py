@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from portal.models.cluster.cluster import Job
@@ -50,10 +50,11 @@ def routes(
     wanted: Mapping[int, int],
     addresses: Mapping[str, str],
     jobs: Mapping[str, Job | None],
+    refused: Collection[str],
     now: float,
 ) -> dict[str, Any]:
     """Return what the gateway is told of an endpoint at ``now`` (Unix seconds). ``addresses`` and
-    ``jobs`` are those of its replicas, by id."""
+    ``jobs`` are those of its replicas, by id; those ``refused`` a launch are not expected."""
     endpoint = seen.endpoint
     weight = weights(seen.replicas, shares, wanted)
     told = [
@@ -70,6 +71,7 @@ def routes(
     ]
     newest = max((number for number, share in shares.items() if share), default=0)
     version = seen.versions.get(newest)
+    coming = [replica for replica in seen.replicas if replica.id not in refused]
     return {
         "owner": endpoint.user,
         "users": list(endpoint.users),
@@ -77,7 +79,7 @@ def routes(
         "everyone": endpoint.everyone,
         "paths": list(version.paths) if version is not None else [],
         "limits": endpoint.limits.model_dump(),
-        "expected": expected_at(seen.replicas, _starts(seen, jobs), now, seen.load),
+        "expected": expected_at(coming, _starts(seen, jobs), now, seen.load),
         "replicas": told,
     }
 

@@ -79,6 +79,25 @@ async def test_a_program_that_dies_is_started_again_and_then_given_up(
     assert site.log("a").count("it dies") >= 5
 
 
+async def test_a_program_that_answers_no_more_is_reported(
+    site: GatewaySite, client: aiohttp.ClientSession
+) -> None:
+    """Its replica says so, with its words in the log, and says when it answers again."""
+    await site.add_replica("a", "_SILENT=1.5", "_ASK=0.3", "_HEALTH=0.5")
+    await site.serve("a")
+    await asyncio.sleep(2)
+    assert site.reports["a"]["ready"], site.log("a")
+    words = "has not answered /health for 1.5 s. The end of its log:"
+    for number, how in enumerate(("hangs", "garbage", "503"), 1):
+        async with client.get(site.url(f"/break?how={how}")) as response:
+            pid = await response.text()
+        await until(lambda: not site.reports["a"]["ready"], lambda: site.log("a"))
+        assert site.log("a").count(words) == number
+        async with client.get(site.url("/break?how=")) as response:
+            assert await response.text() == pid, "what is on its way reaches it, and it goes on"
+        await until(lambda: site.reports["a"]["ready"], lambda: site.log("a"))
+
+
 async def test_a_program_that_does_not_start_fails_the_job_with_its_words(
     site: GatewaySite,
 ) -> None:

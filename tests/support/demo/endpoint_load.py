@@ -55,8 +55,8 @@ _OPEN = 180  # requests at once; beyond, the generator waits
 class Load(threading.Thread):
     """Requests at ``rate`` a second until the block ends; a stream each second time.
 
-    ``answered``: requests whose answer was right; ``streams``: those among them; ``failures``:
-    seconds since the beginning, and what came instead.
+    ``answered``: requests whose answer was right; ``streams``: those among them; ``open``: those
+    under way; ``failures``: seconds since the beginning, and what came instead.
     """
 
     def __init__(self, url: str, token: str, rate: float = 100.0) -> None:
@@ -66,6 +66,7 @@ class Load(threading.Thread):
         self._began = time.monotonic()
         self.answered = self.streams = 0
         self.slowest = 0.0
+        self.open = 0
         self.failures: list[tuple[float, str]] = []
 
     def __enter__(self) -> Load:
@@ -110,6 +111,7 @@ class Load(threading.Thread):
 
     async def _ask(self, client: aiohttp.ClientSession, number: int) -> None:
         stream, began = number % 2 == 1, self.now()
+        self.open += 1
         body: dict[str, Any] = {"events": _EVENTS, "pause": _PAUSE} if stream else {"say": number}
         try:
             async with client.post(self._url, json=body) as answer:
@@ -120,6 +122,7 @@ class Load(threading.Thread):
             problem = "" if right else f"{answer.status}: {text}"
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             problem = repr(error)
+        self.open -= 1
         if problem:
             self.failures.append((round(began, 2), problem))
         else:

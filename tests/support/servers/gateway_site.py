@@ -104,9 +104,16 @@ class GatewaySite:
             await self._runner.cleanup()
 
     async def add_replica(
-        self, id: str, *, ready: bool = True, program: str = "", drain: float = 20, **more: str
+        self,
+        id: str,
+        *shorter: str,
+        ready: bool = True,
+        program: str = "",
+        drain: float = 20,
+        **more: str,
     ) -> subprocess.Popen[bytes]:
-        """Start a replica's job, and wait until it is ``ready``."""
+        """Start a replica's job, and wait until it is ``ready``. ``shorter``: times of its module
+        (NAME=seconds)."""
         command = [sys.executable, program or str(PROGRAM), "{socket}"]
         endpoint = {"id": id, "argv": command, "health": "/health", "load": 30, "drain": drain}
         environ = {
@@ -118,9 +125,14 @@ class GatewaySite:
             "TMPDIR": str(self.folder),
             **more,
         }
+        lines = [
+            "from portal_session.serving import replica, starter",
+            *(f"replica.{each}" for each in shorter),
+            "starter.main()",
+        ]
         with (self.folder / f"{id}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "portal_session.serving.starter"],
+                [sys.executable, "-c", "\n".join(lines)],
                 cwd=ROOT / "kernels",
                 env=environ,
                 stdout=log,

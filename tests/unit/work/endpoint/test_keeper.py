@@ -14,6 +14,7 @@ from clusters import gpu_node, snapshot
 from mail_server import Inbox, mail_server, mail_settings
 from session_records import recorded
 
+from portal.errors import NotAllowed, NotFound
 from portal.gateway.keys import CERTIFICATE, ensure_identity
 from portal.models.cluster.cluster import Job
 from portal.models.session.replica_set import ReplicaSet
@@ -27,6 +28,7 @@ from portal.work.endpoint.models import Endpoint, EndpointReplica, EndpointVersi
 from portal.work.endpoint.notices import EndpointNotices
 from portal.work.endpoint.replicas import server_of
 from portal.work.endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
+from portal.work.replicas.reconciler import Reconciler
 from portal.work.replicas.tables import ReplicaSetTable
 
 NOW = 1_790_000_000.0
@@ -295,6 +297,134 @@ async def test_a_lost_node_is_no_failure_of_the_version(site: Site) -> None:
     assert new.id != row.id
     (version,) = await site.store.table(EndpointVersionTable).of_endpoint("embed")
     assert version.failures == 0
+
+
+class PlayedHub:
+    """The Hub's API, which refuses or takes launches."""
+
+    def __init__(self, refusal: str = "") -> None:
+        self.refusal, self.asked = refusal, 0
+
+    async def begin_server(self, user: str, server: str, options: Any) -> None:
+        self.asked += 1
+        if self.refusal:
+            raise NotAllowed(self.refusal)
+
+    async def stop_server(self, user: str, server: str, *, reason: Any) -> None:
+        raise NotFound("It has ended.")
+
+
+async def test_a_budget_that_is_used_up_ends_nothing_and_is_told(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What answers goes on; its successor is refused, and asked for at growing intervals."""
+    row = await site.first()
+    await site.store.table(EndpointReplicaTable).change("ada", row.id, loaded=10.0)
+    hub = PlayedHub("The budget of account 'lab' is used up. It is renewed on 2026-10-01.")
+    reconciler = Reconciler(site.store, hub, LOG)
+    begin, end = int(NOW + HOUR - 89), int(NOW + HOUR)
+    for now in range(begin, end, 2):
+        await site.keep(now)
+        await reconciler.reconcile(now)
+    old, new = await site.rows()
+    assert (old.id, old.draining_at, new.successor_of) == (row.id, None, row.id)
+    assert 2 <= hub.asked <= 6, "89 seconds, and pauses of 5, 10, 20, 40"
+    assert await site.problem() == hub.refusal and hub.refusal in caplog.text
+    assert [each["id"] for each in site.gateway.routes()["embed"]["replicas"]] == [row.id]
+    await site.ends(row, NOW, end)
+    await site.keep(end + 1)
+    told = site.gateway.routes()["embed"]
+    assert told["replicas"] == [] and told["expected"] is None, "nobody knows when it is renewed"
+    for now in range(end, end + 3600, 5):
+        await site.keep(now)
+        await reconciler.reconcile(now)
+    assert [each.id for each in await site.rows()] == [new.id], "no other one is recorded"
+    assert hub.asked < 20
+    hub.refusal = ""
+    for now in (end + 4300, end + 4302):
+        await reconciler.reconcile(now)
+        await site.keep(now)
+    assert await site.problem() == ""
+    assert site.gateway.routes()["embed"]["expected"] is not None
+
+
+async def test_ten_owners_scale_at_once_and_each_has_its_own_limit(site: Site) -> None:
+    names = [f"owner{number}" for number in range(10)]
+    table, versions = (site.store.table(each) for each in (EndpointTable, EndpointVersionTable))
+    for name in names:
+        await table.add_endpoint(
+            Endpoint(name=name, user=name, created_at=NOW, most=3, target=1, shares={"1": 100})
+        )
+        await versions.add_version(
+            EndpointVersion(
+                endpoint=name, number=0, created_at=NOW, environment="lab", command=("app",)
+            )
+        )
+    site.gateway.said = {name: {"in_flight": 0, "waiting": 30} for name in names}
+    hub = PlayedHub()
+    reconciler = Reconciler(site.store, hub, LOG)
+    for now in (NOW, NOW + 2, NOW + 4):
+        await site.keep(now)
+        await reconciler.reconcile(now)
+    rows = await site.rows()
+    assert {name: sum(row.user == name for row in rows) for name in names} == dict.fromkeys(names, 2)
+    for name in names:
+        assert "The limit is 2" in (await table.get(name)).problem
+        assert site.gateway.routes()[name]["expected"] > NOW
+    # The cluster is full: one of them gets a job, and the others are expected when Slurm says.
+    first = next(row for row in rows if row.user == names[3])
+    await site.begins(first, NOW + 5)
+    others = [row for row in rows if row.user != names[3]]
+    for number, row in enumerate(others):
+        await site.waits(row, NOW + 5, str(100 + number))
+    jobs = [Job(id=str(100 + number), start_time=NOW + 900 + number) for number in range(18)]
+    site.view.snapshot = snapshot(NODE, Job(id="41", end_time=NOW + HOUR), *jobs)
+    await site.answers(first, NOW + 8)
+    for at in (8, 10, 12):
+        await site.keep(NOW + at)
+    told = site.gateway.routes()
+    assert [len(told[name]["replicas"]) for name in names] == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert told[names[3]]["expected"] is None
+    for name in set(names) - {names[3]}:
+        starts = [900 + n for n, row in enumerate(others) if row.user == name]
+        assert told[name]["expected"] >= NOW + min(starts)
+    assert len(await site.rows()) == 20
+
+
+async def test_a_program_that_answers_no_more_is_replaced(site: Site) -> None:
+    row = await site.first()
+    table, at = site.store.table(EndpointReplicaTable), NOW + 100
+    await table.change("ada", row.id, loaded=20.0)
+    await table.change("ada", row.id, answered_at=None, ready_at=None)  # as its replica reports
+    await site.keep(at)
+    assert site.gateway.routes()["embed"]["replicas"] == [], "no new traffic"
+    await site.keep(at + 49)
+    assert [each.draining_at for each in await site.rows()] == [None], "it may begin again"
+    await site.keep(at + 51)
+    await site.keep(at + 60)
+    old, new = await site.rows()
+    assert (old.id, old.draining_at, new.draining_at) == (row.id, at + 51, None)
+    (version,) = await site.store.table(EndpointVersionTable).of_endpoint("embed")
+    assert (version.failures, version.problem) == (
+        1, "The program of its replica answered no more.",
+    )  # fmt: skip
+
+
+async def test_a_program_that_answers_again_is_tried_again(site: Site) -> None:
+    row = await site.first()
+    table = site.store.table(EndpointReplicaTable)
+    await site.keep(NOW + 12)
+    await table.change("ada", row.id, answered_at=None, ready_at=None)
+    await site.keep(NOW + 20)
+    await table.change("ada", row.id, answered_at=NOW + 30)
+    await site.keep(NOW + 31)
+    await site.keep(NOW + 33)
+    assert len(site.gateway.tried) == 2
+    (replica,) = site.gateway.routes()["embed"]["replicas"]
+    assert replica["id"] == row.id and not replica["draining"]
+    await table.change("ada", row.id, answered_at=None, ready_at=None)
+    await site.keep(NOW + 2000)
+    assert (await site.rows())[0].draining_at is None, "it is silent anew"
 
 
 async def test_it_sleeps_without_requests_and_wakes_by_one(site: Site) -> None:
