@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import sys
 import urllib.request
 from http import HTTPStatus
@@ -107,6 +108,8 @@ class DemoHub:
             account=account,
             ready=lambda: _answers(f"http://127.0.0.1:{ports['gateway']}/"),
             nice=FIRST,
+            # As systemd does: what comes while it is started again waits.
+            listening=socket.create_server(("127.0.0.1", ports["gateway"]), backlog=1024),
         )
         self.hub = Daemon(
             "hub",

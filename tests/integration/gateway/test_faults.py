@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -14,6 +16,7 @@ from typing import Any
 
 import aiohttp
 import psutil
+import pytest
 import pytest_asyncio
 from gateway_site import NAME, GatewaySite, paused, until
 from machine import patience
@@ -228,6 +231,51 @@ async def _status(client: aiohttp.ClientSession, url: str, headers: Any = None) 
     async with client.get(url, headers=headers) as response:
         await response.read()
         return response.status
+
+
+async def test_what_comes_while_the_gateway_is_away_waits_at_its_socket(
+    site: GatewaySite,
+) -> None:
+    """systemd's socket outlives a gateway that is killed: only what is in flight fails."""
+    await site.add_replica("a")
+    await site.serve("a")
+    site.gateways[0].kill()
+    site.gateways[0].wait()
+    with socket.create_server(("127.0.0.1", site.port), backlog=100) as listening:
+        first = await site.start_gateway(listening)
+        fresh = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(connector=fresh, headers=site.headers()) as session:
+            assert await _status(session, site.url("/v1/x")) == 200
+            stream = asyncio.create_task(_status(session, site.url("/v1/stream?n=100")))
+            await asyncio.sleep(0.5)
+            first.kill()
+            asked = [
+                asyncio.create_task(_status(session, site.url("/v1/x"))) for _ in range(30)
+            ]
+            await asyncio.sleep(1)
+            assert not any(task.done() for task in asked)
+            await site.start_gateway(listening)
+            assert await asyncio.gather(*asked) == [200] * 30
+            with pytest.raises(aiohttp.ClientError):
+                await stream
+
+
+async def test_a_stream_that_breaks_off_says_so_in_an_event(
+    site: GatewaySite, client: aiohttp.ClientSession
+) -> None:
+    await site.add_replica("a")
+    await site.serve("a")
+    read = b""
+    async with client.get(site.url("/v1/stream?n=100")) as response:
+        read += await response.content.readline()
+        site.replicas["a"].kill()
+        with pytest.raises(aiohttp.ClientPayloadError):
+            async for part in response.content.iter_any():
+                read += part
+    last = read.strip().rpartition(b"\n\n")[2]
+    said = json.loads(last.removeprefix(b"data: "))["error"]
+    assert said["code"] == 502
+    assert said["message"] == "A replica of model 'echo' broke off its answer."
 
 
 async def test_a_test_that_is_cut_off_leaves_no_process() -> None:

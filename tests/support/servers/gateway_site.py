@@ -67,8 +67,11 @@ class GatewaySite:
         self.hub_port = self._runner.addresses[0][1]
         await self.start_gateway()
 
-    async def start_gateway(self) -> subprocess.Popen[bytes]:
-        """Start a gateway, beside those that run, and return when it listens."""
+    async def start_gateway(
+        self, listening: socket.socket | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a gateway, beside those that run, and return when it listens. ``listening``: the
+        socket on its standard input, as of systemd's."""
         modules = sorted({word.split(".")[0] for word in self._shorter} - {""})
         lines = [
             "import sys, portal.__main__",
@@ -85,6 +88,7 @@ class GatewaySite:
                 "STATE_DIRECTORY": str(self.directory),
                 "JUPYTERHUB_API_URL": f"http://127.0.0.1:{self.hub_port}/hub/api",
             },
+            stdin=subprocess.DEVNULL if listening is None else listening,
             stdout=log,
             stderr=log,
             preexec_fn=ends_with_parent,
