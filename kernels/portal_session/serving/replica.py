@@ -141,7 +141,7 @@ class Replica:
             began = time.monotonic()
             if await self._forwarding.answers(self._definition.health, _HEALTH):
                 self._heard = began
-            while self._ready and time.monotonic() < began + _ASK:
+            while self._ready and time.monotonic() < began + _ASK:  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK)
             await asyncio.sleep(_LOOK)
 

@@ -133,7 +133,7 @@ class Daemon:
         ) as out:
             self.process = subprocess.Popen(
                 self.argv,
-                stdin=subprocess.DEVNULL if self.listening is None else self.listening,
+                stdin=self.listening.fileno() if self.listening else subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=self.env,

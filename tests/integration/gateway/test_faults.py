@@ -249,9 +249,7 @@ async def test_what_comes_while_the_gateway_is_away_waits_at_its_socket(
             stream = asyncio.create_task(_status(session, site.url("/v1/stream?n=100")))
             await asyncio.sleep(0.5)
             first.kill()
-            asked = [
-                asyncio.create_task(_status(session, site.url("/v1/x"))) for _ in range(30)
-            ]
+            asked = [asyncio.create_task(_status(session, site.url("/v1/x"))) for _ in range(30)]
             await asyncio.sleep(1)
             assert not any(task.done() for task in asked)
             await site.start_gateway(listening)
