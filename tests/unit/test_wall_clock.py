@@ -181,6 +181,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/work/endpoint/endpoints.py": 2,
         "portal/work/endpoint/examples.py": 1,
         "portal/work/endpoint/keeper.py": 1,
+        "portal/work/endpoint/owners.py": 1,
         "portal/work/endpoint/reports.py": 1,
         "portal/work/replicas/endpoints.py": 1,
         "portal/work/replicas/reconciler.py": 1,

@@ -12,3 +12,4 @@ class EndpointAudit(AuditedAction):
     ADD_ENDPOINT_VERSION = "add-endpoint-version"
     SET_ENDPOINT_SHARES = "set-endpoint-shares"
     DELETE_ENDPOINT = "delete-endpoint"
+    STOP_ENDPOINT = "stop-endpoint"  # its owner left

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from portal.dashboard import ClusterView
@@ -27,6 +27,7 @@ from .handover import Launch, steps
 from .launches import Launches
 from .models import Endpoint
 from .notices import EndpointNotices
+from .owners import words_of
 from .routing import routes
 from .tables import EndpointReplicaTable, EndpointTable
 
@@ -35,7 +36,8 @@ _AWAY = 5.0  # seconds until a gateway that does not answer is asked again
 
 
 class Keeper:
-    """Loop of the service for all endpoints. An event ``changed`` makes it look at once."""
+    """Loop of the service for all endpoints. An event ``changed`` makes it look at once. ``gone``
+    returns the owners whose endpoints get no replicas."""
 
     def __init__(
         self,
@@ -44,10 +46,11 @@ class Keeper:
         launches: Launches,
         view: Callable[[], ClusterView | None],
         notices: EndpointNotices,
+        gone: Callable[[], Collection[str]],
         log: logging.Logger,
     ) -> None:
         self._store, self._gateway, self._launches = store, gateway, launches
-        self._view, self._notices, self._log = view, notices, log
+        self._view, self._notices, self._gone, self._log = view, notices, gone, log
         self.changed = asyncio.Event()
         self._failures = Failures(store)
         self._facts = Facts(store, view, self._failures, launches)
@@ -127,8 +130,10 @@ class Keeper:
     ) -> None:
         """Do what is to be done for one endpoint."""
         endpoint, rows = seen.endpoint, {row.id: row for row in seen.rows}
+        gone = endpoint.user in self._gone()
+        wanted = {} if gone else await self._demands.look(seen, state, now)
         todo = steps(
-            await self._demands.look(seen, state, now),
+            wanted,
             seen.replicas,
             now,
             load=seen.load,
@@ -146,7 +151,7 @@ class Keeper:
         await self._notices.send_late(endpoint, seen.replicas, rows, seen.load, now)
         refused = [sets[id_].problem for id_ in _refused(seen, sets)]
         problem = await self._launch(seen, todo.launch, now) or next(iter(refused), "")
-        await self._complain(endpoint, problem)
+        await self._complain(endpoint, words_of(endpoint.user) if gone else problem)
 
     async def _launch(self, seen: Seen, launches: Sequence[Launch], now: float) -> str:
         """Launch replicas; return why one of them was not, or ""."""

@@ -13,6 +13,7 @@ from .gateway import Gateway
 from .keeper import Keeper
 from .launches import Launches
 from .notices import EndpointNotices
+from .owners import Owners
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -36,9 +37,18 @@ class EndpointParts:
             ),
             lambda: services.dashboard.view,
             EndpointNotices(services.notices, services.store, services.log),
+            lambda: self.owners.gone,
+            services.log,
+        )
+        self.owners = Owners(
+            services.store,
+            services.hub,
+            services.note,
+            self.keeper.changed.set,
             services.log,
         )
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "keeper of endpoints": self.keeper.run,
+            "owners of endpoints": self.owners.run,
             "requests that wait at endpoints": self.keeper.listen,
         }

@@ -113,15 +113,18 @@ class Load(threading.Thread):
         stream, began = number % 2 == 1, self.now()
         self.open += 1
         body: dict[str, Any] = {"events": _EVENTS, "pause": _PAUSE} if stream else {"say": number}
+        read = b""
         try:
             async with client.post(self._url, json=body) as answer:
-                text = await answer.text()
+                async for part in answer.content.iter_any():
+                    read += part
+            text = read.decode()
             right = answer.status == 200 and (
                 text == _WHOLE if stream else json.loads(text)["said"] == body
             )
             problem = "" if right else f"{answer.status}: {text}"
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            problem = repr(error)
+            problem = f"{error!r} after {read!r}"
         self.open -= 1
         if problem:
             self.failures.append((round(began, 2), problem))

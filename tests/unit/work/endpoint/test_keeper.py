@@ -15,8 +15,9 @@ from clusters import gpu_node, snapshot
 from mail_server import Inbox, mail_server, mail_settings
 from session_records import recorded
 
-from portal.errors import NotAllowed, NotFound
+from portal.errors import HubUnavailable, NotAllowed, NotFound
 from portal.gateway.keys import CERTIFICATE, ensure_identity
+from portal.models.audit import AuditEntry
 from portal.models.cluster.cluster import Job
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionState
@@ -27,6 +28,7 @@ from portal.work.endpoint.keeper import Keeper
 from portal.work.endpoint.launches import Launches
 from portal.work.endpoint.models import Endpoint, EndpointReplica, EndpointVersion
 from portal.work.endpoint.notices import EndpointNotices
+from portal.work.endpoint.owners import Owners
 from portal.work.endpoint.replicas import server_of
 from portal.work.endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from portal.work.replicas.reconciler import Reconciler
@@ -72,13 +74,16 @@ class Site:
         self.store, self.gateway, self.notices = store, gateway, notices
         self.view: Any = SimpleNamespace(snapshot=snapshot(NODE))
         self.reconciled = 0
+        self.gone: set[str] = set()
         self.begin_service()
 
     def begin_service(self) -> None:
         """Forget what the keeper remembers."""
         told = EndpointNotices(self.notices, self.store, LOG)
         launches = Launches(self.store, self.gateway, self._reconcile, 2)
-        self.keeper = Keeper(self.store, self.gateway, launches, lambda: self.view, told, LOG)
+        self.keeper = Keeper(
+            self.store, self.gateway, launches, lambda: self.view, told, lambda: self.gone, LOG
+        )
 
     def _reconcile(self) -> None:
         self.reconciled += 1
@@ -349,6 +354,59 @@ async def test_a_budget_that_is_used_up_ends_nothing_and_is_told(
     assert site.gateway.routes()["embed"]["expected"] is not None
 
 
+async def test_an_endpoint_whose_owner_left_is_stopped_and_admins_are_told(site: Site) -> None:
+    row = await site.first()
+    site.gateway.demand(in_flight=1)
+    asked: list[str] = []
+    noted: list[AuditEntry] = []
+    here: bool | None = False
+
+    class Hub:
+        async def may_log_in(self, user: str) -> bool:
+            asked.append(user)
+            if here is None:
+                raise HubUnavailable("The Hub does not answer.")
+            return here
+
+    async def note(entry: AuditEntry) -> None:
+        noted.append(entry)
+
+    def owners() -> Owners:
+        return Owners(site.store, Hub(), note, lambda: None, LOG)
+
+    first = owners()
+    await first.look(NOW + 20)
+    assert asked == ["ada"] and first.gone == {"ada"}
+    site.gone = {*first.gone}
+    await site.keep(NOW + 21)
+    assert [each.draining_at for each in await site.rows()] == [NOW + 21], "requests may end"
+    words = "It was stopped: its owner ada may no longer sign in."
+    assert await site.problem() == words
+    site.gateway.demand(waiting=5)
+    await site.keep(NOW + 23)
+    await site.keep(NOW + 900)
+    assert (await site.sets())[row.id].replicas == 0
+    assert [each.id for each in await site.rows()] == [row.id], "none is launched"
+    (entry,) = noted
+    assert (entry.action, entry.target, entry.owner, entry.detail) == (
+        "stop-endpoint", "endpoint embed", "ada", words,
+    )  # fmt: skip
+    again = owners()  # after a restart of the service
+    await again.look(NOW + 1000)
+    assert again.gone == {"ada"} and len(noted) == 1
+    here = None
+    with pytest.raises(HubUnavailable):
+        await again.look(NOW + 1300)
+    assert again.gone == {"ada"}, "what was known holds"
+    here = True
+    await again.look(NOW + 1600)
+    site.gone = {*again.gone}
+    await site.ends(row, NOW, NOW + 1600)
+    await site.keep(NOW + 1601)
+    await site.keep(NOW + 1603)
+    assert await site.problem() == "" and len(await site.rows()) == 1
+
+
 async def test_ten_owners_scale_at_once_and_each_has_its_own_limit(site: Site) -> None:
     names = [f"owner{number}" for number in range(10)]
     table, versions = (site.store.table(each) for each in (EndpointTable, EndpointVersionTable))
@@ -414,7 +472,7 @@ async def test_a_program_that_answers_no_more_is_replaced(site: Site) -> None:
 async def test_a_program_that_answers_again_is_tried_again(site: Site) -> None:
     row = await site.first()
     table = site.store.table(EndpointReplicaTable)
-    await site.keep(NOW + 12)
+    await table.change("ada", row.id, loaded=20.0)
     await table.change("ada", row.id, answered_at=None, ready_at=None)
     await site.keep(NOW + 20)
     await table.change("ada", row.id, answered_at=NOW + 30)
@@ -425,7 +483,7 @@ async def test_a_program_that_answers_again_is_tried_again(site: Site) -> None:
     assert replica["id"] == row.id and not replica["draining"]
     await table.change("ada", row.id, answered_at=None, ready_at=None)
     await site.keep(NOW + 2000)
-    assert (await site.rows())[0].draining_at is None, "it is silent anew"
+    assert [each.draining_at for each in await site.rows()] == [None], "it is silent anew"
 
 
 async def test_it_sleeps_without_requests_and_wakes_by_one(site: Site) -> None:
