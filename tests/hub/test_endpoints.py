@@ -225,9 +225,14 @@ def test_fifty_requests_wake_it_once_and_a_revoked_token_is_refused(
     with ThreadPoolExecutor(50) as threads:
         asked = [threads.submit(owner.post, **say) for _ in range(50)]
         answers = [each.result() for each in asked]
+    woken = time.time()
     assert {made(answer)["said"]["say"] for answer in answers} == {"good day"}
     assert len({answer.json()["pid"] for answer in answers}) == 1
     assert jobs_ever(demo) == before + 1
+    replica = max(
+        made(owner.get("models/sleeper"))["replicas"], key=lambda each: each["created_at"]
+    )
+    print(f"50 answers {woken - replica['started_at']:.1f} s after the start of the job")
 
     token = owner.person.api("POST", "/users/barbara/tokens", {"note": "a notebook"}).json()
     with httpx.Client(

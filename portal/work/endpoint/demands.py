@@ -42,7 +42,9 @@ class Demands:
         total = self._totals.get(seen.endpoint.name, 0)
         return distributed(total, shares(seen))
 
-    async def look(self, seen: Seen, state: GatewayState | None, now: float) -> Mapping[int, int]:
+    async def wanted_now(
+        self, seen: Seen, state: GatewayState | None, now: float
+    ) -> Mapping[int, int]:
         """Return the number of replicas by version at ``now`` (Unix seconds)."""
         endpoint, name = seen.endpoint, seen.endpoint.name
         demand = state.demand(name) if state is not None else None

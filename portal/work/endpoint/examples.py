@@ -37,8 +37,8 @@ class Examples:
         log: logging.Logger,
     ) -> None:
         self._store, self._gateway, self._facts = store, gateway, facts
-        self._count, self._changed, self._log = failures, changed, log
-        self._failed: dict[str, tuple[int, float]] = {}  # times of a replica, the last one
+        self._failures, self._changed, self._log = failures, changed, log
+        self._unanswered: dict[str, tuple[int, float]] = {}  # times of a replica, the last one
         self._silent: dict[str, float] = {}  # since when, by replica
         self.trying: dict[str, asyncio.Task[None]] = {}
 
@@ -49,7 +49,7 @@ class Examples:
             if row.ready_at is not None or row.draining_at is not None or version is None:
                 self._silent.pop(row.id, None)
                 continue
-            failures, last = self._failed.get(row.id, (0, 0.0))
+            failures, last = self._unanswered.get(row.id, (0, 0.0))
             if failures >= _EXAMPLES:
                 await self._give_up(row, seen, version.problem or _UNANSWERED, now)
             elif row.answered_at is None and row.loaded is not None:
@@ -68,11 +68,11 @@ class Examples:
         """Have a replica drained, which is replaced at the next look."""
         table = self._store.table(EndpointReplicaTable)
         await table.change(row.user, row.id, draining_at=now)
-        await self._count.add(row, seen.versions, words, now)
+        await self._failures.add_failure(row, seen.versions, words, now)
 
     def forget_but(self, ids: Collection[str]) -> None:
         """Forget the replicas that are not among these."""
-        for memory in (self._failed, self._silent):
+        for memory in (self._unanswered, self._silent):
             for id_ in memory.keys() - set(ids):
                 del memory[id_]
 
@@ -84,12 +84,12 @@ class Examples:
             )
             now = time.time()
             if problem:
-                failures = self._failed.get(row.id, (0, 0.0))[0] + 1
-                self._failed[row.id] = (failures, now)
+                failures = self._unanswered.get(row.id, (0, 0.0))[0] + 1
+                self._unanswered[row.id] = (failures, now)
                 versions = self._store.table(EndpointVersionTable)
                 await versions.change(version.endpoint, version.number, problem=problem)
             else:
-                self._failed.pop(row.id, None)
+                self._unanswered.pop(row.id, None)
                 table = self._store.table(EndpointReplicaTable)
                 # Only what was tried: it may have begun anew meanwhile.
                 await table.set_ready(row, now)

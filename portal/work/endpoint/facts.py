@@ -151,4 +151,4 @@ class Facts:
         short = row.ready_at is None or ended - row.ready_at < SOUND
         if record is not None and row.draining_at is None and short:
             words = record.ending_message or "Its job has ended."
-            await self._failures.add(row, versions, words, now)
+            await self._failures.add_failure(row, versions, words, now)

@@ -21,7 +21,7 @@ class Failures:
         self._store = store
         self._last: dict[tuple[str, int], float] = {}
 
-    async def add(
+    async def add_failure(
         self,
         row: EndpointReplica,
         versions: dict[int, EndpointVersion],

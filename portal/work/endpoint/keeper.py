@@ -131,7 +131,7 @@ class Keeper:
         """Do what is to be done for one endpoint."""
         endpoint, rows = seen.endpoint, {row.id: row for row in seen.rows}
         gone = endpoint.user in self._gone()
-        wanted = {} if gone else await self._demands.look(seen, state, now)
+        wanted = {} if gone else await self._demands.wanted_now(seen, state, now)
         todo = steps(
             wanted,
             seen.replicas,

@@ -45,10 +45,10 @@ class Owners:
     async def run(self) -> None:
         """Ask until cancelled."""
         await Periodic(
-            "The check of owners of endpoints", lambda: self.look(time.time()), _EVERY, self._log
+            "The check of owners of endpoints", lambda: self.ask_hub(time.time()), _EVERY, self._log
         ).run()
 
-    async def look(self, now: float) -> None:
+    async def ask_hub(self, now: float) -> None:
         """Ask about each owner at ``now`` (Unix seconds). While the Hub does not answer, what was
         known holds. Raises HubUnavailable, StoreUnavailable."""
         endpoints = await self._store.table(EndpointTable).every()

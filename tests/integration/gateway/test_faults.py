@@ -257,6 +257,16 @@ async def test_what_comes_while_the_gateway_is_away_waits_at_its_socket(
             with pytest.raises(aiohttp.ClientError):
                 await stream
 
+            # As `systemctl restart`: what is under way ends first.
+            stream = asyncio.create_task(_status(session, site.url("/v1/stream?n=40")))
+            await asyncio.sleep(0.5)
+            site.gateways[-1].terminate()
+            asked = [asyncio.create_task(_status(session, site.url("/v1/x"))) for _ in range(30)]
+            assert await asyncio.to_thread(site.gateways[-1].wait, 20) == 0
+            assert await stream == 200
+            await site.start_gateway(listening)
+            assert await asyncio.gather(*asked) == [200] * 30
+
 
 async def test_a_stream_that_breaks_off_says_so_in_an_event(
     site: GatewaySite, client: aiohttp.ClientSession

@@ -124,7 +124,7 @@ class Load(threading.Thread):
             )
             problem = "" if right else f"{answer.status}: {text}"
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            problem = f"{error!r} after {read!r}"
+            problem = f"{type(error).__name__} after {read.decode(errors='replace')}"
         self.open -= 1
         if problem:
             self.failures.append((round(began, 2), problem))
