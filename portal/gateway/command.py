@@ -41,6 +41,9 @@ class GatewayApp(SiteCommand):
     Its environment says the rest, as units do: STATE_DIRECTORY (systemd.exec(5)), mode 700, for its
     key, the routes that the web service writes and the socket on which it tells its state, belongs
     to the account of both; JUPYTERHUB_API_URL is the Hub's API, which is asked about tokens.
+
+    A socket of systemd's on its standard input (systemd.socket(5), StandardInput=socket) is taken
+    instead of the address: what connects to it while no gateway runs waits for the next one.
     """
 
     name = "portal-gateway"
@@ -114,7 +117,7 @@ class Running:
                 per_address=PER_ADDRESS,
                 proxies=_PROXIES,
             )
-            bound = _bound(self._ip, self._port)
+            bound = _inherited() or _bound(self._ip, self._port)
             listening = await asyncio.get_running_loop().create_server(
                 server, sock=bound, backlog=_BACKLOG
             )
@@ -150,6 +153,18 @@ class Running:
             await asyncio.sleep(0.05)
         if callers.in_flight:
             self._log.warning("%d requests are cut: their time is over", callers.in_flight)
+
+
+def _inherited() -> socket.socket | None:
+    """Return the socket on standard input if it is one that listens, else None."""
+    try:
+        found = socket.socket(fileno=os.dup(0))
+        if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            return found
+        found.close()
+    except OSError:  # no socket
+        pass
+    return None
 
 
 def _bound(ip: str, port: int) -> socket.socket:

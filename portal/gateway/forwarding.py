@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import socket
 import time
@@ -183,6 +184,7 @@ class Forwarding:
                 raise CallerGone from None
             place.fail(f"broke off its answer ({type(error).__name__})")
             served.errors += 1
+            await _say_broken(answer, served.name)
             raise _cut(request) from None
         except TimeoutError:
             if (task := asyncio.current_task()) and task.cancelling():
@@ -191,6 +193,17 @@ class Forwarding:
         if counts := _TOKENS.findall(tail):
             served.tokens += int(counts[-1])
         return answer
+
+
+async def _say_broken(answer: web.StreamResponse, name: str) -> None:
+    """Tell the reader of events, as OpenAI's API does, that no more will come; what else is under
+    way cannot be told, and is cut only."""
+    if answer.content_type == "text/event-stream" and "Content-Encoding" not in answer.headers:
+        words = f"A replica of model '{name}' broke off its answer."
+        body = {"error": {"message": words, "type": "server_error", "code": 502}}
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(_STALLED):
+                await answer.write(f"\n\ndata: {json.dumps(body)}\n\n".encode())
 
 
 def _cut(request: web.BaseRequest) -> CallerGone:

@@ -205,7 +205,7 @@ def test_units_have_an_end_of_memory(unit: str) -> None:
 
 def test_the_proxy_reads_as_much_as_the_hub() -> None:
     unit = data_path("deploy") / "systemd" / "data-scientist-portal-proxy.service"
-    assert f"NODE_OPTIONS=--max-http-header-size={cookies.HEADERS}\n" in unit.read_text()
+    assert f"NODE_OPTIONS=--max-http-header-size={cookies.HEADERS} " in unit.read_text()
 
 
 @pytest.mark.parametrize("site", ["", "--trace-warnings", "--max-http-header-size=5"])

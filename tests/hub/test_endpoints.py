@@ -1,45 +1,28 @@
 """Endpoints on the demo's real Slurm: a model answers by its address, through proxy, gateway and
-job, and another version takes its place while requests go on."""
+job, while versions, jobs and the portal's own programs come and go."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 from api_client import Caller
+from endpoint_load import PROGRAM, Load
 from hub_client import wait_until
-from jobs import living_jobs, nothing_left
+from jobs import jobs_ever, living_jobs, lose_processes, nothing_left
+from outages import without
+from web_service import kill_service
 
 pytestmark = [pytest.mark.slurm, pytest.mark.hub]
 NAME = "echo"
-PROGRAM = """
-import json, os, sys
-from http.server import BaseHTTPRequestHandler as Base
-from socketserver import ThreadingUnixStreamServer as Server
-class Handler(Base):
-    protocol_version = "HTTP/1.1"
-    log_message = lambda *_: None
-    def do_GET(self, **what):
-        body = json.dumps(what).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-    def do_POST(self):
-        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        seen = {k: v for k, v in self.headers.items()
-                if k in ("Authorization", "Cookie") or k.startswith("X-Portal")}
-        self.do_GET(said=said, headers=seen, pid=os.getpid())
-Server.request_queue_size = 64
-Server(sys.argv[1], Handler).serve_forever()
-"""
 VERSION = {
     "environment": "python-venv",
-    "command": ["{python}", "-c", PROGRAM, "{socket}"],
+    "command": ["{python}", "echo.py", "{socket}"],
     "example": {"method": "POST", "path": "/v1/say", "body": {"say": "hello"}},
     "paths": ["/v1/"],
     "cpus": 1,
@@ -48,8 +31,27 @@ VERSION = {
 }
 
 
+def with_program(demo: Any, user: str) -> None:
+    home = demo.run(["sh", "-c", f"echo ~{user}"]).stdout.strip()
+    demo.run(["tee", f"{home}/echo.py"], user=demo.user(user), input=PROGRAM)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def asleep(demo: Any) -> Iterator[tuple[Caller, str]]:
+    """An endpoint of barbara's that falls asleep while other tests run, and its address."""
+    with_program(demo, "barbara")
+    with Caller(demo.url, "barbara") as barbara:
+        wanted = {"most": 3, "target": 64, "idle": 60}
+        address = made(barbara.put("models/sleeper", json=wanted))["address"]
+        made(barbara.post("models/sleeper/versions", json=VERSION))
+        yield barbara, address
+        barbara.delete("models/sleeper")
+        nothing_left(demo, "barbara")
+
+
 @pytest.fixture
 def ada(demo: Any) -> Iterator[Caller]:
+    with_program(demo, "ada")
     with Caller(demo.url, "ada") as ada:
         yield ada
         ada.delete(f"models/{NAME}")
@@ -134,3 +136,108 @@ def test_a_model_answers_and_a_version_takes_over_without_a_failed_request(
     made(ada.delete(f"models/{NAME}"))
     assert ada.get(f"models/{NAME}").status_code == 404
     wait_until("its address is gone", lambda: ada.post(**say).status_code == 404, 10)
+
+
+def serving(ada: Caller, number: int, time: str = "0:30:00", **wanted: Any) -> str:
+    """Make the endpoint; return the path of its program once so many replicas answer."""
+    wanted = {"least": number, "most": number, **wanted}
+    address = made(ada.put(f"models/{NAME}", json=wanted))["address"]
+    made(ada.post(f"models/{NAME}/versions", json={**VERSION, "time": time}))
+    words = f"{number} replicas have answered the example"
+    wait_until(words, lambda: len(replicas(ada, "ready")) == number, 90)
+    return f"{address}v1/say"
+
+
+def test_no_request_fails_over_five_handovers(demo: Any, ada: Caller) -> None:
+    address = serving(ada, 3, time="0:01:00")
+    successors: set[str] = set()
+
+    def handed_over() -> bool:
+        detail = made(ada.get(f"models/{NAME}"))
+        ended = {each["id"] for each in detail["replicas"] if each["state"] == "ended"}
+        successors.update(
+            each["id"] for each in detail["replicas"]
+            if each["ready_at"] is not None and each["successor_of"] in ended
+        )  # fmt: skip
+        return len(successors) >= 5
+
+    with Load(f"{demo.url}{address}", ada.person.token) as load:
+        wait_until("five replicas have handed over", handed_over, 170, every=1)
+    print(f"{load.answered} answers in {load.now():.0f} s, the slowest in {load.slowest:.2f} s")
+    assert load.failures == []
+    assert load.answered > 60 * load.now() and abs(load.answered - 2 * load.streams) <= 1
+
+
+def test_the_portals_own_programs_end_under_load(demo: Any, ada: Caller) -> None:
+    address = serving(ada, 2)
+    with Load(f"{demo.url}{address}", ada.person.token) as load:
+        time.sleep(2)
+        with without(demo, "hub", "kill"):
+            time.sleep(12)  # longer than an answer about a token holds
+        kill_service(demo)
+        time.sleep(2)
+        with without(demo, "slurmctld", "kill"):
+            time.sleep(5)
+        wait_until("the service answers", lambda: len(replicas(ada, "ready")) == 2, 60)
+        assert load.failures == []
+
+        # What is in flight at the gateway fails, and what comes before the next one listens.
+        begin = load.now()
+        demo.control("kill", "gateway")
+        demo.control("start", "gateway")
+        back = load.now()
+        time.sleep(3)
+        killed = load.failed_since(begin - 1)
+        print(f"gateway: {len(killed)} requests failed, it was away for {back - begin:.2f} s")
+        assert 0 < len(killed) < 60 + 100 * (back - begin) and not load.failed_since(back)
+        assert load.failures == killed
+        time.sleep(2)
+
+        # A node is lost: only what is in flight there fails, once and with an error, and the rest
+        # waits for other replicas.
+        begin, before = load.now(), len(load.failures)
+        jobs = living_jobs(demo, "ada")
+        for job in jobs:
+            lose_processes(demo, "ada", job.id)
+        gone = load.now()
+        demo.run(["scontrol", "update", f"NodeName={jobs[0].node}", "State=DOWN", "Reason=test"])
+        try:
+            wait_until("others answer", lambda: len(replicas(ada, "ready")) == 2, 60)
+        finally:
+            again = ["scontrol", "update", f"NodeName={jobs[0].node}", "State=RESUME"]
+            demo.run(again, check=False)
+        wait_until("as before", lambda: load.open < 50, 60)
+    lost = load.failures[before:]
+    print(f"node: {len(lost)} requests failed; the slowest answer took {load.slowest:.2f} s")
+    assert 0 < len(lost) < 100 and load.failed_since(gone + 1) == []
+    assert all("A replica of model 'echo' did not answer" in words
+               or "A replica of model 'echo' broke off its answer." in words
+               for _, words in lost), lost  # fmt: skip
+
+
+def test_fifty_requests_wake_it_once_and_a_revoked_token_is_refused(
+    demo: Any, asleep: tuple[Caller, str]
+) -> None:
+    owner, address = asleep
+    say = {"url": f"{demo.url}{address}v1/say", "json": {"say": "good day"}}
+    wait_until("it sleeps", lambda: not living_jobs(demo, "barbara"), 120)
+    before = jobs_ever(demo)
+    with ThreadPoolExecutor(50) as threads:
+        asked = [threads.submit(owner.post, **say) for _ in range(50)]
+        answers = [each.result() for each in asked]
+    woken = time.time()
+    assert {made(answer)["said"]["say"] for answer in answers} == {"good day"}
+    assert len({answer.json()["pid"] for answer in answers}) == 1
+    assert jobs_ever(demo) == before + 1
+    replica = max(
+        made(owner.get("models/sleeper"))["replicas"], key=lambda each: each["created_at"]
+    )
+    print(f"50 answers {woken - replica['started_at']:.1f} s after the start of the job")
+
+    token = owner.person.api("POST", "/users/barbara/tokens", {"note": "a notebook"}).json()
+    with httpx.Client(
+        headers={"Authorization": f"Bearer {token['token']}"}, trust_env=False, timeout=60
+    ) as notebook:
+        assert notebook.post(**say).is_success
+        owner.person.api("DELETE", f"/users/barbara/tokens/{token['id']}")
+        wait_until("it is refused", lambda: notebook.post(**say).status_code == 401, 11)

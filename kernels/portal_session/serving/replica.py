@@ -32,6 +32,8 @@ _RETRY = 2.0  # seconds until a report is repeated that did not arrive
 # was not seen, where a closed connection would leave that open.
 _LINGER = 3.0
 _HEALTH = 5.0  # seconds for one answer about the program's health
+_ASK = 5.0  # seconds between two questions about it, once it answers
+_SILENT = 30.0  # seconds without such an answer, after which the program gets no new requests
 
 
 class ReplicaError(Exception):
@@ -62,6 +64,7 @@ class Replica:
         self._stopped = asyncio.Event()
         self._changed = asyncio.Event()
         self._ready = False
+        self._heard = 0.0  # the program's last answer about its health, by the monotonic clock
         self.port = 0
         self._certificate = ""
 
@@ -86,7 +89,9 @@ class Replica:
             auto_decompress=False,
         )
         listener = Listener(bound, tls, server)
-        reporting = asyncio.ensure_future(self._keep_reporting())
+        tasks = [
+            asyncio.ensure_future(task) for task in (self._keep_reporting(), self._keep_asking())
+        ]
         try:
             await self._keep_running()
             self._forwarding.draining = True
@@ -95,9 +100,10 @@ class Replica:
             await self._drain()
         finally:
             await listener.close()
-            reporting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reporting
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
             await server.shutdown(1.0)
             await self._forwarding.close()
             await loop.run_in_executor(None, self._program.stop)
@@ -110,19 +116,34 @@ class Replica:
             self._program.start()
             began = time.monotonic()
             while self._program.runs and not self._stopped.is_set():
-                if not self._ready:
-                    if await self._forwarding.answers(self._definition.health, _HEALTH):
-                        print("The endpoint's program answers.", file=sys.stderr, flush=True)
-                        self._say(True)
-                    elif time.monotonic() - began > self._definition.load:
-                        words = f"did not answer within {self._definition.load:g} s"
-                        raise ReplicaError(self._with_log(words))
+                now = time.monotonic()
+                if not self._ready and self._heard > began:
+                    print("The endpoint's program answers.", file=sys.stderr, flush=True)
+                    self._say(True)
+                elif not self._ready and now - began > self._definition.load:
+                    words = f"did not answer within {self._definition.load:g} s"
+                    raise ReplicaError(self._with_log(words))
+                elif self._ready and now - self._heard > _SILENT:
+                    words = f"has not answered {self._definition.health} for {_SILENT:g} s"
+                    print(self._with_log(words), file=sys.stderr, flush=True)
+                    self._say(False)
+                    began = now
                 await self._pause(_LOOK)
             if self._stopped.is_set():
                 return
             self._say(False)
             self._count_death()
             await self._pause(min(30.0, 2.0 ** len(self._deaths) / 2))
+
+    async def _keep_asking(self) -> None:
+        """Ask the program for its health: all the time until it answers, then now and then."""
+        while True:
+            began = time.monotonic()
+            if await self._forwarding.answers(self._definition.health, _HEALTH):
+                self._heard = began
+            while self._ready and time.monotonic() < began + _ASK:  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_LOOK)
 
     def _count_death(self) -> None:
         """Note that the program has died. Raises ReplicaError if it does so again and again."""

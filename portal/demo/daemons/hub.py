@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import sys
 import urllib.request
 from http import HTTPStatus
@@ -86,7 +87,11 @@ class DemoHub:
             ],
             run=home.run,
             log=home.log,
-            env=env | {"NODE_OPTIONS": f"--max-http-header-size={HEADERS}"},
+            env=env
+            | {
+                "NODE_OPTIONS": f"--max-http-header-size={HEADERS} "
+                f"--require={deploy / 'proxy' / 'broken_answers.cjs'}"
+            },
             account=account,
             ready=lambda: _answers(f"http://127.0.0.1:{ports['proxy-api']}/"),
             nice=FIRST,
@@ -104,6 +109,8 @@ class DemoHub:
             account=account,
             ready=lambda: _answers(f"http://127.0.0.1:{ports['gateway']}/"),
             nice=FIRST,
+            # As systemd does: what comes while it is started again waits.
+            listening=socket.create_server(("127.0.0.1", ports["gateway"]), backlog=1024),
         )
         self.hub = Daemon(
             "hub",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,6 +100,7 @@ class Daemon:
         patience: float = 120,
         cwd: Path = Path("/"),
         nice: int = 0,
+        listening: socket.socket | None = None,
     ) -> None:
         self.name = name
         self.argv = [str(word) for word in argv]
@@ -110,6 +112,7 @@ class Daemon:
         self.patience = patience
         self.cwd = cwd
         self.nice = nice
+        self.listening = listening
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -130,7 +133,7 @@ class Daemon:
         ) as out:
             self.process = subprocess.Popen(
                 self.argv,
-                stdin=subprocess.DEVNULL,
+                stdin=self.listening.fileno() if self.listening else subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=self.env,

@@ -13,3 +13,4 @@ class EndpointAudit(AuditedAction):
     SET_ENDPOINT_SHARES = "set-endpoint-shares"
     DELETE_ENDPOINT = "delete-endpoint"
     TEST_MODEL = "test-model"
+    STOP_ENDPOINT = "stop-endpoint"  # its owner left

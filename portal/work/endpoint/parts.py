@@ -14,7 +14,9 @@ from .catalog.testing import ModelTests
 from .collector import FigureCollector
 from .gateway import Gateway
 from .keeper import Keeper
+from .launches import Launches
 from .notices import EndpointNotices
+from .owners import Owners
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -34,16 +36,29 @@ class EndpointParts:
         self.keeper = Keeper(
             services.store,
             self.gateway,
-            lambda: services.parts_for(ReplicaParts).reconciler.changed.set(),
+            Launches(
+                services.store,
+                self.gateway,
+                lambda: services.parts_for(ReplicaParts).reconciler.changed.set(),
+                services.settings.get(Replicas).per_user,
+            ),
             lambda: services.dashboard.view,
             EndpointNotices(services.notices, services.store, services.log),
-            services.settings.get(Replicas).per_user,
+            lambda: self.owners.gone,
+            services.log,
+        )
+        self.owners = Owners(
+            services.store,
+            services.hub,
+            services.note,
+            self.keeper.changed.set,
             services.log,
         )
         self.tests = ModelTests(services.store, self.keeper.changed.set, services.log)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "keeper of endpoints": self.keeper.run,
             "tests of the catalog of models": self.tests.run,
+            "owners of endpoints": self.owners.run,
             "requests that wait at endpoints": self.keeper.listen,
             "figures of endpoints": self.figures.run,
         }

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import signal
+import socket
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -11,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
+import pytest
 import pytest_asyncio
 from gateway_site import NAME, GatewaySite, paused, until
+from machine import patience
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -73,6 +80,25 @@ async def test_a_program_that_dies_is_started_again_and_then_given_up(
     assert await asyncio.to_thread(process.wait, 30) == 1
     assert "has ended 5 times. The end of its log:\n" in site.log("a")
     assert site.log("a").count("it dies") >= 5
+
+
+async def test_a_program_that_answers_no_more_is_reported(
+    site: GatewaySite, client: aiohttp.ClientSession
+) -> None:
+    """Its replica says so, with its words in the log, and says when it answers again."""
+    await site.add_replica("a", "_SILENT=1.5", "_ASK=0.3", "_HEALTH=0.5")
+    await site.serve("a")
+    await asyncio.sleep(2)
+    assert site.reports["a"]["ready"], site.log("a")
+    words = "has not answered /health for 1.5 s. The end of its log:"
+    for number, how in enumerate(("hangs", "garbage", "503"), 1):
+        async with client.get(site.url(f"/break?how={how}")) as response:
+            pid = await response.text()
+        await until(lambda: not site.reports["a"]["ready"], lambda: site.log("a"))
+        assert site.log("a").count(words) == number
+        async with client.get(site.url("/break?how=")) as response:
+            assert await response.text() == pid, "what is on its way reaches it, and it goes on"
+        await until(lambda: site.reports["a"]["ready"], lambda: site.log("a"))
 
 
 async def test_a_program_that_does_not_start_fails_the_job_with_its_words(
@@ -205,3 +231,87 @@ async def _status(client: aiohttp.ClientSession, url: str, headers: Any = None) 
     async with client.get(url, headers=headers) as response:
         await response.read()
         return response.status
+
+
+async def test_what_comes_while_the_gateway_is_away_waits_at_its_socket(
+    site: GatewaySite,
+) -> None:
+    """systemd's socket outlives a gateway that is killed: only what is in flight fails."""
+    await site.add_replica("a")
+    await site.serve("a")
+    site.gateways[0].kill()
+    site.gateways[0].wait()
+    with socket.create_server(("127.0.0.1", site.port), backlog=100) as listening:
+        first = await site.start_gateway(listening)
+        fresh = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(connector=fresh, headers=site.headers()) as session:
+            assert await _status(session, site.url("/v1/x")) == 200
+            stream = asyncio.create_task(_status(session, site.url("/v1/stream?n=100")))
+            await asyncio.sleep(0.5)
+            first.kill()
+            asked = [asyncio.create_task(_status(session, site.url("/v1/x"))) for _ in range(30)]
+            await asyncio.sleep(1)
+            assert not any(task.done() for task in asked)
+            await site.start_gateway(listening)
+            assert await asyncio.gather(*asked) == [200] * 30
+            with pytest.raises(aiohttp.ClientError):
+                await stream
+
+            # As `systemctl restart`: what is under way ends first.
+            stream = asyncio.create_task(_status(session, site.url("/v1/stream?n=40")))
+            await asyncio.sleep(0.5)
+            site.gateways[-1].terminate()
+            asked = [asyncio.create_task(_status(session, site.url("/v1/x"))) for _ in range(30)]
+            assert await asyncio.to_thread(site.gateways[-1].wait, 20) == 0
+            assert await stream == 200
+            await site.start_gateway(listening)
+            assert await asyncio.gather(*asked) == [200] * 30
+
+
+async def test_a_stream_that_breaks_off_says_so_in_an_event(
+    site: GatewaySite, client: aiohttp.ClientSession
+) -> None:
+    await site.add_replica("a")
+    await site.serve("a")
+    read = b""
+    async with client.get(site.url("/v1/stream?n=100")) as response:
+        read += await response.content.readline()
+        site.replicas["a"].kill()
+        with pytest.raises(aiohttp.ClientPayloadError):
+            async for part in response.content.iter_any():
+                read += part
+    last = read.strip().rpartition(b"\n\n")[2]
+    said = json.loads(last.removeprefix(b"data: "))["error"]
+    assert said["code"] == 502
+    assert said["message"] == "A replica of model 'echo' broke off its answer."
+
+
+async def test_a_test_that_is_cut_off_leaves_no_process() -> None:
+    lines = """
+import asyncio, sys
+from pathlib import Path
+from gateway_site import GatewaySite
+async def main():
+    site = GatewaySite(Path(sys.argv[1]))
+    await site.start()
+    await site.add_replica("a")
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+    with tempfile.TemporaryDirectory(prefix="gw-") as folder:
+        cut_off = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", lines, folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert cut_off.stdout is not None and await cut_off.stdout.readline() == b"ready\n"
+        begun = psutil.Process(cut_off.pid).children(recursive=True)
+        assert len(begun) == 3, begun  # gateway, replica, program
+        cut_off.kill()
+        await cut_off.wait()
+        # The replica lets requests end first.
+        _, left = await asyncio.to_thread(psutil.wait_procs, begun, patience(20))
+        for process in left:
+            process.kill()
+        assert left == []

@@ -79,7 +79,7 @@ for name in os.listdir('/proc'):
         line = open(f'/proc/{name}/cmdline').read().split('\\0')
     except OSError: continue
     own = f'SLURM_JOB_ID={sys.argv[1]}' in data.split('\\0') and sys.argv[2] in data
-    if own and 'portal_session' in line:
+    if own and (sys.argv[3:] or 'portal_session' in line):
         os.kill(int(name), signal.SIGKILL); print(name)
 """
 
@@ -90,6 +90,12 @@ def kill_server(demo: Any, user: str, job_id: str) -> None:
     killed = demo.run(argv, user=demo.user(user))
     assert killed.stdout.strip(), "it has no server"
     wait_until("the session is over", lambda: not job_state(demo, job_id))
+
+
+def lose_processes(demo: Any, user: str, job_id: str) -> None:
+    """Kill all processes of a person's job with SIGKILL at once, as a node does that is lost."""
+    argv = ["/usr/bin/python3", "-c", _KILL, job_id, mark(demo), "all"]
+    assert demo.run(argv, user=demo.user(user)).stdout.strip(), "it has no processes"
 
 
 @contextlib.contextmanager

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 from aiohttp import web
 
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+_broken = ""  # how the health path misbehaves
+
 
 async def health(request: web.Request) -> web.Response:
-    return web.Response(text="ok")
+    if _broken == "hangs":
+        await asyncio.sleep(3600)
+    if _broken == "garbage":
+        return await garbage(request)
+    return web.Response(text="ok", status=int(_broken or 200))
+
+
+async def break_health(request: web.Request) -> web.Response:
+    """Have the health path answer with a status, with garbage, or never."""
+    global _broken
+    _broken = request.query["how"]
+    return web.Response(text=str(os.getpid()))
 
 
 async def echo(request: web.Request) -> web.Response:
@@ -85,8 +103,11 @@ async def garbage(request: web.Request) -> web.Response:
 
 
 def main() -> None:
+    # A replica that a test kills, or a test that is cut off, leaves no program behind.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_get("/health", health)
+    app.router.add_get("/break", break_health)
     app.router.add_route("*", "/v1/stream", stream)
     app.router.add_get("/flood", flood)
     app.router.add_route("*", "/slow", slow)

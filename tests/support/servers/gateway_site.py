@@ -22,6 +22,7 @@ import aiohttp
 from aiohttp import web
 from checkout import ROOT
 from machine import patience
+from runs import ends_with_parent
 
 PROGRAM = ROOT / "tests/support/servers/endpoint_program.py"
 USE = "custom:portal:models:use"
@@ -66,8 +67,11 @@ class GatewaySite:
         self.hub_port = self._runner.addresses[0][1]
         await self.start_gateway()
 
-    async def start_gateway(self) -> subprocess.Popen[bytes]:
-        """Start a gateway, beside those that run, and return when it listens."""
+    async def start_gateway(
+        self, listening: socket.socket | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a gateway, beside those that run, and return when it listens. ``listening``: the
+        socket on its standard input, as of systemd's."""
         modules = sorted({word.split(".")[0] for word in self._shorter} - {""})
         lines = [
             "import sys, portal.__main__",
@@ -84,8 +88,10 @@ class GatewaySite:
                 "STATE_DIRECTORY": str(self.directory),
                 "JUPYTERHUB_API_URL": f"http://127.0.0.1:{self.hub_port}/hub/api",
             },
+            stdin=subprocess.DEVNULL if listening is None else listening,
             stdout=log,
             stderr=log,
+            preexec_fn=ends_with_parent,
         )
         self.gateways.append(process)
         path = Path(log.name)
@@ -102,9 +108,16 @@ class GatewaySite:
             await self._runner.cleanup()
 
     async def add_replica(
-        self, id: str, *, ready: bool = True, program: str = "", drain: float = 20, **more: str
+        self,
+        id: str,
+        *shorter: str,
+        ready: bool = True,
+        program: str = "",
+        drain: float = 20,
+        **more: str,
     ) -> subprocess.Popen[bytes]:
-        """Start a replica's job, and wait until it is ``ready``."""
+        """Start a replica's job, and wait until it is ``ready``. ``shorter``: times of its module
+        (NAME=seconds)."""
         command = [sys.executable, program or str(PROGRAM), "{socket}"]
         endpoint = {"id": id, "argv": command, "health": "/health", "load": 30, "drain": drain}
         environ = {
@@ -116,13 +129,19 @@ class GatewaySite:
             "TMPDIR": str(self.folder),
             **more,
         }
+        lines = [
+            "from portal_session.serving import replica, starter",
+            *(f"replica.{each}" for each in shorter),
+            "starter.main()",
+        ]
         with (self.folder / f"{id}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "portal_session.serving.starter"],
+                [sys.executable, "-c", "\n".join(lines)],
                 cwd=ROOT / "kernels",
                 env=environ,
                 stdout=log,
                 stderr=log,
+                preexec_fn=ends_with_parent,
             )
         self.replicas[id] = process
         if ready:

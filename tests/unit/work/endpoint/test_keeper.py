@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from clusters import gpu_node, snapshot
+from fake_hub import FakeHub
 from mail_server import Inbox, mail_server, mail_settings
 from session_records import recorded
 
+from portal.errors import HubUnavailable, NotAllowed
 from portal.gateway.keys import CERTIFICATE, ensure_identity
+from portal.models.audit import AuditEntry
 from portal.models.cluster.cluster import Job
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionState
@@ -22,10 +26,13 @@ from portal.notices import Notices
 from portal.store import Store
 from portal.work.endpoint.gateway import Gateway, GatewayState
 from portal.work.endpoint.keeper import Keeper
+from portal.work.endpoint.launches import Launches
 from portal.work.endpoint.models import Endpoint, EndpointReplica, EndpointVersion
 from portal.work.endpoint.notices import EndpointNotices
+from portal.work.endpoint.owners import Owners
 from portal.work.endpoint.replicas import server_of
 from portal.work.endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
+from portal.work.replicas.reconciler import Reconciler
 from portal.work.replicas.tables import ReplicaSetTable
 
 NOW = 1_790_000_000.0
@@ -68,13 +75,15 @@ class Site:
         self.store, self.gateway, self.notices = store, gateway, notices
         self.view: Any = SimpleNamespace(snapshot=snapshot(NODE))
         self.reconciled = 0
+        self.gone: set[str] = set()
         self.begin_service()
 
     def begin_service(self) -> None:
         """Forget what the keeper remembers."""
         told = EndpointNotices(self.notices, self.store, LOG)
+        launches = Launches(self.store, self.gateway, self._reconcile, 2)
         self.keeper = Keeper(
-            self.store, self.gateway, self._reconcile, lambda: self.view, told, 2, LOG
+            self.store, self.gateway, launches, lambda: self.view, told, lambda: self.gone, LOG
         )
 
     def _reconcile(self) -> None:
@@ -97,7 +106,7 @@ class Site:
 
     async def keep(self, now: float) -> None:
         await self.keeper.keep(now)
-        await asyncio.gather(*self.keeper._trying.values())
+        await asyncio.gather(*self.keeper._examples.trying.values())
 
     async def rows(self) -> list[EndpointReplica]:
         """The living replicas, oldest first."""
@@ -189,7 +198,8 @@ async def test_a_replica_that_does_not_answer_the_example_gets_no_request(site: 
     row = await site.first()
     for number in range(1, 8):
         await site.keep(NOW + 10 + 10 * number)
-        site.keeper._examples = {key: (n, 0.0) for key, (n, _) in site.keeper._examples.items()}
+        failed = site.keeper._examples._unanswered
+        failed.update({id_: (times, 0.0) for id_, (times, _) in failed.items()})
     assert row.ready_at is None and len(site.gateway.tried) == 5
     (version,) = await site.store.table(EndpointVersionTable).of_endpoint("embed")
     assert version.failures == 1 and "status 500" in version.problem
@@ -294,6 +304,164 @@ async def test_a_lost_node_is_no_failure_of_the_version(site: Site) -> None:
     assert new.id != row.id
     (version,) = await site.store.table(EndpointVersionTable).of_endpoint("embed")
     assert version.failures == 0
+
+
+async def test_a_budget_that_is_used_up_ends_nothing_and_is_told(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What answers goes on; its successor is refused, and asked for at growing intervals."""
+    row = await site.first()
+    await site.store.table(EndpointReplicaTable).change("ada", row.id, loaded=10.0)
+    words = "The budget of account 'lab' is used up. It is renewed on 2026-10-01."
+    hub = FakeHub(refusal=NotAllowed(words))
+    reconciler = Reconciler(site.store, hub, LOG)
+    begin, end = int(NOW + HOUR - 89), int(NOW + HOUR)
+    for now in range(begin, end, 2):
+        await site.keep(now)
+        await reconciler.reconcile(now)
+    old, new = await site.rows()
+    assert (old.id, old.draining_at, new.successor_of) == (row.id, None, row.id)
+    assert 2 <= len(hub.asked) <= 6, "89 seconds, and pauses of 5, 10, 20, 40"
+    assert await site.problem() == words and words in caplog.text
+    assert [each["id"] for each in site.gateway.routes()["embed"]["replicas"]] == [row.id]
+    await site.ends(row, NOW, end)
+    await site.keep(end + 1)
+    told = site.gateway.routes()["embed"]
+    assert told["replicas"] == [] and told["expected"] is None, "nobody knows when it is renewed"
+    for now in range(end, end + 3600, 15):
+        await site.keep(now)
+        await reconciler.reconcile(now)
+    assert [each.id for each in await site.rows()] == [new.id], "no other one is recorded"
+    assert len(hub.asked) < 20
+    hub.refusal = None
+    for now in (end + 4300, end + 4302):
+        await reconciler.reconcile(now)
+        await site.keep(now)
+    assert await site.problem() == ""
+    assert site.gateway.routes()["embed"]["expected"] is not None
+
+
+async def test_an_endpoint_whose_owner_left_is_stopped_and_admins_are_told(site: Site) -> None:
+    row = await site.first()
+    site.gateway.demand(in_flight=1)
+    hub, noted = FakeHub(strangers={"ada"}), list[AuditEntry]()
+
+    async def note(entry: AuditEntry) -> None:
+        noted.append(entry)
+
+    def owners() -> Owners:
+        return Owners(site.store, hub, note, lambda: None, LOG)
+
+    first = owners()
+    await first.ask_hub(NOW + 20)
+    assert first.gone == {"ada"}
+    site.gone = {*first.gone}
+    await site.keep(NOW + 21)
+    assert [each.draining_at for each in await site.rows()] == [NOW + 21], "requests may end"
+    words = "It was stopped: its owner ada may no longer sign in."
+    assert await site.problem() == words
+    site.gateway.demand(waiting=5)
+    await site.keep(NOW + 23)
+    await site.keep(NOW + 900)
+    assert (await site.sets())[row.id].replicas == 0
+    assert [each.id for each in await site.rows()] == [row.id], "none is launched"
+    (entry,) = noted
+    assert (entry.action, entry.target, entry.owner, entry.detail) == (
+        "stop-endpoint", "endpoint embed", "ada", words,
+    )  # fmt: skip
+    again = owners()  # after a restart of the service
+    await again.ask_hub(NOW + 1000)
+    assert again.gone == {"ada"} and len(noted) == 1
+    hub.away = True
+    with pytest.raises(HubUnavailable):
+        await again.ask_hub(NOW + 1300)
+    assert again.gone == {"ada"}, "what was known holds"
+    hub.away, hub.strangers = False, set()
+    await again.ask_hub(NOW + 1600)
+    site.gone = {*again.gone}
+    await site.ends(row, NOW, NOW + 1600)
+    await site.keep(NOW + 1601)
+    await site.keep(NOW + 1603)
+    assert await site.problem() == "" and len(await site.rows()) == 1
+
+
+async def test_ten_owners_scale_at_once_and_each_has_its_own_limit(site: Site) -> None:
+    names = [f"owner{number}" for number in range(10)]
+    table, versions = (site.store.table(each) for each in (EndpointTable, EndpointVersionTable))
+    for name in names:
+        await table.add_endpoint(
+            Endpoint(name=name, user=name, created_at=NOW, most=3, target=1, shares={"1": 100})
+        )
+        await versions.add_version(
+            EndpointVersion(
+                endpoint=name, number=0, created_at=NOW, environment="lab", command=("app",)
+            )
+        )
+    site.gateway.said = {name: {"in_flight": 0, "waiting": 30} for name in names}
+    hub = FakeHub()
+    reconciler = Reconciler(site.store, hub, LOG)
+    for now in (NOW, NOW + 2, NOW + 4):
+        await site.keep(now)
+        await reconciler.reconcile(now)
+    rows = await site.rows()
+    assert Counter(row.user for row in rows) == dict.fromkeys(names, 2)
+    for name in names:
+        assert "The limit is 2" in (await table.get(name)).problem
+        assert site.gateway.routes()[name]["expected"] > NOW
+    # The cluster is full: one of them gets a job, and the others are expected when Slurm says.
+    first = next(row for row in rows if row.user == names[3])
+    await site.begins(first, NOW + 5)
+    others = [row for row in rows if row.user != names[3]]
+    for number, row in enumerate(others):
+        await site.waits(row, NOW + 5, str(100 + number))
+    jobs = [Job(id=str(100 + number), start_time=NOW + 900 + number) for number in range(18)]
+    site.view.snapshot = snapshot(NODE, Job(id="41", end_time=NOW + HOUR), *jobs)
+    await site.answers(first, NOW + 8)
+    for at in (8, 10, 12):
+        await site.keep(NOW + at)
+    told = site.gateway.routes()
+    assert [len(told[name]["replicas"]) for name in names] == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert told[names[3]]["expected"] is None
+    for name in set(names) - {names[3]}:
+        starts = [900 + n for n, row in enumerate(others) if row.user == name]
+        assert told[name]["expected"] >= NOW + min(starts)
+    assert len(await site.rows()) == 20
+
+
+async def test_a_program_that_answers_no_more_is_replaced(site: Site) -> None:
+    row = await site.first()
+    table, at = site.store.table(EndpointReplicaTable), NOW + 100
+    await table.change("ada", row.id, loaded=20.0)
+    await table.change("ada", row.id, answered_at=None, ready_at=None)  # as its replica reports
+    await site.keep(at)
+    assert site.gateway.routes()["embed"]["replicas"] == [], "no new traffic"
+    await site.keep(at + 49)
+    assert [each.draining_at for each in await site.rows()] == [None], "it may begin again"
+    await site.keep(at + 51)
+    await site.keep(at + 60)
+    old, new = await site.rows()
+    assert (old.id, old.draining_at, new.draining_at) == (row.id, at + 51, None)
+    (version,) = await site.store.table(EndpointVersionTable).of_endpoint("embed")
+    assert (version.failures, version.problem) == (
+        1, "The program of its replica answered no more.",
+    )  # fmt: skip
+
+
+async def test_a_program_that_answers_again_is_tried_again(site: Site) -> None:
+    row = await site.first()
+    table = site.store.table(EndpointReplicaTable)
+    await table.change("ada", row.id, loaded=20.0)
+    await table.change("ada", row.id, answered_at=None, ready_at=None)
+    await site.keep(NOW + 20)
+    await table.change("ada", row.id, answered_at=NOW + 30)
+    await site.keep(NOW + 31)
+    await site.keep(NOW + 33)
+    assert len(site.gateway.tried) == 2
+    (replica,) = site.gateway.routes()["embed"]["replicas"]
+    assert replica["id"] == row.id and not replica["draining"]
+    await table.change("ada", row.id, answered_at=None, ready_at=None)
+    await site.keep(NOW + 2000)
+    assert [each.draining_at for each in await site.rows()] == [None], "it is silent anew"
 
 
 async def test_it_sleeps_without_requests_and_wakes_by_one(site: Site) -> None:
