@@ -13,7 +13,7 @@ from hub_client import wait_until
 from jobs import nothing_left
 
 from portal.demo.people import People
-from portal.demo.showcase.models import MODEL, ModelThread, make_environment, model_folder
+from portal.demo.showcase.models import MARK, MODEL, ModelThread, make_environment, model_folder
 from portal.paths import data_path
 
 pytestmark = [pytest.mark.slurm, pytest.mark.hub]
@@ -24,6 +24,7 @@ SENTENCES = ["That is a happy person.", "She is glad and content.", "The parser 
 @pytest.fixture(scope="module")
 def catalog(demo: Any) -> Iterator[list[dict[str, Any]]]:
     """What the catalog says of the model: before its test, and after."""
+    (demo.home.demo / MARK).unlink(missing_ok=True)  # of a run before
     make_environment(demo.home.cache, print)  # kept in the cache
     said: list[str] = []
     deploy = data_path("deploy") / "demo"

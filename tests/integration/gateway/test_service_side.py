@@ -35,6 +35,10 @@ async def test_a_replica_is_tried_over_tls_as_the_gateway_asks(site: GatewaySite
     assert await gateway.try_example("a", *known, {}, "/health") == ""
     example = {"method": "POST", "path": "/v1/x", "body": {"say": "hello"}}
     assert await gateway.try_example("a", *known, example, "/health") == ""
+    # What the answer has to contain is looked for in all of it.
+    assert await gateway.try_example("a", *known, {**example, "contains": '"headers"'}, "/") == ""
+    other = await gateway.try_example("a", *known, {**example, "contains": "42.5"}, "/")
+    assert other.startswith("Its answer to the example does not contain what it has to: ")
     # Another's replica refuses, whoever names it, and so does one with another certificate.
     assert "status 421" in await gateway.try_example("b", *known, example, "/health")
     assert "did not answer" in await gateway.try_example(

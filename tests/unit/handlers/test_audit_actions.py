@@ -18,13 +18,15 @@ from portal.models.course.audit import CourseAudit
 from portal.models.person import Person
 from portal.models.scope import AUDIT_READ
 from portal.work.benchmarks.audit import BenchmarkAudit
+from portal.work.endpoint.audit import EndpointAudit
 
 TABLES = [
     ROOT / "portal/models/audit.py",
     ROOT / "portal/models/course/audit.py",
     ROOT / "portal/work/benchmarks/audit.py",
+    ROOT / "portal/work/endpoint/audit.py",
 ]
-ACTIONS = [*AuditAction, *CourseAudit, *BenchmarkAudit]
+ACTIONS = [*AuditAction, *CourseAudit, *BenchmarkAudit, *EndpointAudit]
 MODULES = {
     str(path.relative_to(ROOT)): ast.parse(path.read_text())
     for room in ("portal", "spawners")
@@ -77,7 +79,8 @@ def test_every_action_of_the_table_is_written() -> None:
         for tree in MODULES.values()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
-        and ast.unparse(node.value) in ("AuditAction", "CourseAudit", "BenchmarkAudit")
+        and ast.unparse(node.value)
+        in ("AuditAction", "CourseAudit", "BenchmarkAudit", "EndpointAudit")
     }
     assert used == {action.name for action in ACTIONS}
 
