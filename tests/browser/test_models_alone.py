@@ -248,3 +248,27 @@ def test_a_model_of_the_catalog_is_served_with_its_own_program(page: Any) -> Non
         ("PUT", {"least": 0, "most": 1, "idle": 1800, **who}),
         ("POST", version),
     ]
+
+
+def test_a_run_whose_environment_is_gone_is_not_served_in_another_by_itself(page: Any) -> None:
+    choices = {
+        "items": [{"environment": "lab", "title": "Lab", "gpu_types": [], "default": {"gpus": 1}}],
+        "fields": [], "groups": [], "most": 4, "names": [], "simulated": False,
+    }  # fmt: skip
+    run = {"id": "5e2f", "name": "rates", "folder": "/home/ada/runs/rates", "version": 4}
+    answers = {
+        "models": {"items": []},
+        "model-choices": choices,
+        "runs": {"items": [run], "total": 1, "next": None},
+        "runs/5e2f": {**run, "environment": "gone"},
+        "runs/5e2f/points/0": {"parameters": {"lr": 0.1}, "state": "succeeded", "attempt": 2},
+        "estimates": {"words": "Starts now.", "field": "", "nearby": []},
+    }
+    open_alone(page, "models.html", answers=answers, models_offered=True, sees_all=False)
+    page.get_by_role("button", name="Serve a model").click()
+    dialog = page.get_by_role("dialog", name="Serve a model")
+    dialog.get_by_label("From", exact=True).select_option("A point of a run")
+    expect(dialog.get_by_text("Trained in gone, version 4 with lr 0.1")).to_be_visible()
+    expect(dialog.get_by_label("Folder", exact=True)).to_have_value("~/runs/rates/0000-2")
+    expect(dialog.get_by_text("The environment 'gone' is not offered to you now.")).to_be_visible()
+    expect(dialog.get_by_label("Version of the environment")).to_have_value("")

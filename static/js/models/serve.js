@@ -116,9 +116,11 @@ class Serving {
       filled(this.command, shellText(model.command));
     }
     const wanted = model?.environment ?? environment;
-    if (this.choices.items.some((item) => item.environment === wanted)) filled(this.environment, wanted);
+    const offered = !wanted || this.choices.items.some((item) => item.environment === wanted);
+    if (offered && wanted) filled(this.environment, wanted);
+    this.environment.show(offered ? "" : `The environment '${wanted}' is not offered to you now. Choose another one that has the model's software.`);
     this.environment.control.disabled = Boolean(model);
-    this.#environment(version, model ? model.resources : undefined);
+    this.#environment(offered ? version : 0, model ? model.resources : undefined);
   }
 
   #wanted() {

@@ -12,7 +12,7 @@ export function bestIs(number) {
   best = number;
 }
 
-actions.push((run) => (run.mine && run.counts.succeeded ? actionButton("Serve best point…", () => serve({ run: run.id, point: best ?? 0 })) : null));
+actions.push((run) => (run.mine && run.counts.succeeded ? actionButton(best === null ? "Serve a point…" : "Serve best point…", () => serve({ run: run.id, point: best ?? 0 })) : null));
 
 sections.push({
   title: "Serve",
