@@ -90,7 +90,7 @@ class DemoHub:
             env=env
             | {
                 "NODE_OPTIONS": f"--max-http-header-size={HEADERS} "
-                f"--require={deploy / 'proxy' / 'broken_answers.cjs'}"
+                f'--require="{deploy / "proxy" / "broken_answers.cjs"}"'
             },
             account=account,
             ready=lambda: _answers(f"http://127.0.0.1:{ports['proxy-api']}/"),
