@@ -173,11 +173,7 @@ def trained(ada: Person) -> str:
     """Call a function in all ranks from a cell; return what the cell prints."""
     kernel = NotebookKernel.start(ada)
     try:
-        missing = "import importlib.util as u; print(u.find_spec('cloudpickle') is None)"
-        if kernel.run(missing).printed == "True\n":
-            assert kernel.run("%pip install -q cloudpickle", 300).status == "ok"
-            kernel.shut_down()
-            kernel = NotebookKernel.start(ada)
+        kernel.install("cloudpickle")
         ran = kernel.run(TRAINED, 180)
         assert ran.status == "ok", ran
         return ran.printed
