@@ -4,15 +4,11 @@ instead of it. A file is edited and run on the node."""
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import code_server
 import pytest
-import yaml
 from api_client import Caller
 from hub_client import Person, wait_until
 from jobs import living_jobs
@@ -22,6 +18,7 @@ from listening import as_account, listening_sockets, reached
 from local_hosts import host_of
 from looks import take_picture
 from menu_items import menu_item
+from venv_environment import joined_venv, offered, usual_venv
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -32,38 +29,18 @@ FOLDER = "test-code-server"
 SCRIPT = "import os; print(6 * 7, os.environ['PORTAL_JOB_ID'])"
 
 
-def _venv(place: Path, usual: Path) -> None:
-    """Make a virtual environment of what the demo's (``usual``) has, and code-server."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-    (own,) = place.glob("lib/python3*/site-packages")
-    (packages,) = usual.glob("lib/python3*/site-packages")
-    (own / "usual.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
-    for folder in ("etc", "share"):  # Jupyter's settings and kernels
-        (place / folder).symlink_to(usual / folder)
-    for name, program in code_server.programs().items():
-        (place / "bin" / name).symlink_to(program)
-
-
 @pytest.fixture
 def environment(demo: Any) -> Iterator[None]:
     """An environment that opens code-server, tested and offered."""
-    usual = yaml.safe_load((demo.environments / "python-venv.yaml").read_text())
-    place = demo.home.demo / NAME
-    _venv(place, Path(usual["path"]))
-    words = {"title": "With code-server", "opens": ["code-server"], "path": str(place)}
-    file = demo.environments / f"{NAME}.yaml"
-    file.write_text(yaml.safe_dump({"name": NAME, "kind": "venv", "max_gpus": 0, **words}))
-
-    def offered() -> bool:
-        items = grace.get("environments", params={"all": True}).json()["items"]
-        return any(item["name"] == NAME and item["offered"] for item in items)
-
+    place = joined_venv(demo.home.demo / NAME, usual_venv(demo))
+    for name, program in code_server.programs().items():
+        (place / "bin" / name).symlink_to(program)
     try:
-        with Caller(demo.url, "grace") as grace:
-            wait_until("the environment is offered", offered, 120)
-        yield
+        with offered(
+            demo, NAME, place, title="With code-server", opens=["code-server"], max_gpus=0
+        ):
+            yield
     finally:
-        file.unlink()
         demo.run(["rm", "-rf", FOLDER], user=demo.user("ada"), check=False)
 
 

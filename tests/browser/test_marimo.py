@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from api_client import Caller
 from frameworks import python_of
-from hub_client import Person, wait_until
+from hub_client import Person
 from jobs import living_jobs
 from lab_page import log_in
 from launch_story import ada
 from listening import as_account, listening_sockets, reached
 from looks import take_picture
+from venv_environment import joined_venv, offered, packages_of, usual_venv
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -27,37 +24,13 @@ __all__ = ["ada"]
 NAME = "with-marimo"
 
 
-def _venv_with_marimo(place: Path, usual: Path) -> None:
-    """Make a virtual environment of what the demo's (``usual``) has, and marimo."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-    (own,) = place.glob("lib/python3*/site-packages")
-    for number, root in enumerate((usual, python_of("marimo").parents[1])):
-        (packages,) = root.glob("lib/python3*/site-packages")
-        (own / f"{number}.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
-    for folder in ("etc", "share"):  # Jupyter's settings and kernels
-        (place / folder).symlink_to(usual / folder)
-
-
 @pytest.fixture
 def with_marimo(demo: Any) -> Iterator[None]:
     """An environment that opens marimo, tested and offered."""
-    usual = yaml.safe_load((demo.environments / "python-venv.yaml").read_text())
-    place = demo.home.demo / NAME
-    _venv_with_marimo(place, Path(usual["path"]))
-    words = {"title": "With marimo", "opens": ["marimo"], "path": str(place), "max_gpus": 0}
-    file = demo.environments / f"{NAME}.yaml"
-    file.write_text(yaml.safe_dump({"name": NAME, "kind": "venv", **words}))
-
-    def offered() -> bool:
-        items = grace.get("environments", params={"all": True}).json()["items"]
-        return any(item["name"] == NAME and item["offered"] for item in items)
-
-    try:
-        with Caller(demo.url, "grace") as grace:
-            wait_until("the environment is offered", offered, 120)
+    marimo = packages_of(python_of("marimo").parents[1])
+    place = joined_venv(demo.home.demo / NAME, usual_venv(demo), marimo)
+    with offered(demo, NAME, place, title="With marimo", opens=["marimo"], max_gpus=0):
         yield
-    finally:
-        file.unlink()
 
 
 def test_marimo_is_launched_and_runs_a_cell(

@@ -35,8 +35,7 @@ def owner(demo: Any) -> Iterator[Person]:
             lambda: someone.session("GET", "portal/job-kernels").json().get("items"),
         )
         kernel = NotebookKernel.start(someone)
-        if kernel.run("import distributed").status != "ok":
-            assert kernel.run("%pip install -q distributed", 300).status == "ok"
+        kernel.install("distributed")
         kernel.leave()
         kernel.shut_down()
         yield someone

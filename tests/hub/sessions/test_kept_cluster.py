@@ -52,9 +52,7 @@ def in_session(ada: Person) -> NotebookKernel:
     assert answer.status_code in (201, 202), answer.text
     ada.wait_ready()
     kernel = NotebookKernel.start(ada)
-    if kernel.run("import distributed").status != "ok":
-        assert kernel.run("%pip install -q distributed", 300).status == "ok"
-        kernel.ask("restart")
+    kernel.install("distributed")
     return kernel
 
 

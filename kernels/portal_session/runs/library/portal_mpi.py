@@ -1,9 +1,11 @@
-"""Guard of MPI in the ranks of a run: a library of MPI that does not find srun starts each rank as
-a world of its own, without an error, and all of them would compute the same.
+"""Guard of MPI in the ranks of a run. A library of MPI that does not find srun starts each rank as
+a world of its own, without an error, and all of them would compute the same. A rank that failed
+would wait for the others in MPI_Finalize (MPI 4.1, 11.2.2), which is collective.
 
 `portal_main` installs it. This module imports the standard library only.
 """
 
+import atexit
 import os
 import sys
 
@@ -13,12 +15,30 @@ _UNLESS = (
     "A script that does not need MPI itself sets mpi4py.rc.initialize = False before "
     "'from mpi4py import MPI'."
 )
+_failed = []
 
 
 def install():  # type: ignore[no-untyped-def]
     """Check MPI when it is imported in one of several ranks."""
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:
         sys.meta_path.insert(0, Finder())
+        atexit.register(_leave)  # the first one is called last
+
+
+def note(error):  # type: ignore[no-untyped-def]
+    """Note that the script ends with this error."""
+    code = error.code if isinstance(error, SystemExit) else 1
+    if code:
+        _failed.append(code if isinstance(code, int) else 1)
+
+
+def _leave():  # type: ignore[no-untyped-def]
+    """End a rank that failed without MPI_Finalize; srun ends the others."""
+    module = sys.modules.get(_MODULE)
+    if _failed and module is not None and module.Is_initialized() and not module.Is_finalized():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_failed[0] & 255 or 1)
 
 
 class Finder:
