@@ -60,7 +60,7 @@ def portal(monkeypatch: pytest.MonkeyPatch) -> Portal:
     monkeypatch.setattr(
         ServiceApi, "_ask", lambda _, method, path, body=None: portal.answer(method, path, body)
     )
-    monkeypatch.setattr(live_run, "_token", lambda *_: {"id": "t1", "token": "secret"})
+    monkeypatch.setattr(live_run, "token_of", lambda *_: {"id": "t1", "token": "secret"})
     monkeypatch.setattr(live_run, "_PAUSE", 0.0)
     return portal
 
