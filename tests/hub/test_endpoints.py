@@ -178,7 +178,8 @@ def test_the_portals_own_programs_end_under_load(demo: Any, ada: Caller) -> None
         time.sleep(2)
         with without(demo, "slurmctld", "kill"):
             time.sleep(5)
-        wait_until("the service answers", lambda: len(replicas(ada, "ready")) == 2, 60)
+        wait_until("the service answers", lambda: ada.get(f"models/{NAME}").is_success, 120)
+        assert len(replicas(ada, "ready")) == 2
         assert load.failures == []
 
         # What is in flight at the gateway fails, and what comes before the next one listens.
