@@ -13,7 +13,7 @@ from portal.models.scope import SESSIONS_READ
 from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS
 
-from .handover import ReplicaState
+from .keeping.handover import ReplicaState
 from .models import MOST_WORDS, HealthPath, RequestLimits, Word
 
 _Who = Annotated[str, StringConstraints(pattern=r"^[^\s\x00]+$", max_length=255)]

@@ -41,12 +41,12 @@ from .bodies import (
     WantedVersion,
 )
 from .catalog.items import PREFIX, ModelView
-from .handover import ReplicaState
+from .keeping.handover import ReplicaState
+from .keeping.replicas import expected_at, measured, seen, server_of, state_of
+from .keeping.scaling import with_share
 from .models import NAME, Endpoint, EndpointReplica, EndpointVersion, exposed
 from .parts import EndpointParts
-from .replicas import expected_at, measured, seen, server_of, state_of
 from .reports import ENDPOINTS as REPORTS
-from .scaling import with_share
 from .tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 
 _MOST = 50  # endpoints of a user

@@ -15,7 +15,7 @@ from portal.errors import Unavailable
 from portal.gateway.forwarding import REPLICA
 from portal.gateway.keys import CERTIFICATE, IDENTITY, client_context
 
-from .scaling import Demand
+from .keeping.scaling import Demand
 
 _ROUTES, _SOCKET, _VERSION = "routes.json", "gateway.sock", 1
 _ANSWER = 5.0  # seconds for the state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from portal.work.replicas.parts import ReplicaParts
@@ -13,10 +14,10 @@ from .catalog.files import ModelCatalog, beside
 from .catalog.testing import ModelTests
 from .collector import FigureCollector
 from .gateway import Gateway
-from .keeper import Keeper
-from .launches import Launches
-from .notices import EndpointNotices
-from .owners import Owners
+from .keeping.keeper import Keeper
+from .keeping.launches import Launches
+from .keeping.notices import EndpointNotices
+from .keeping.owners import Owners
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -29,10 +30,10 @@ class EndpointParts:
     """The gateway, and the loop that keeps the replicas of endpoints."""
 
     def __init__(self, services: Services) -> None:
+        self._services = services
         self.gateway = Gateway(os.environ.get(STATE, ""))
         self.gateway_url = os.environ.get(URL, "http://127.0.0.1:8003").rstrip("/")
         self.figures = FigureCollector(services.store, self.gateway, services.log)
-        self.models = ModelCatalog(beside(services.catalog.directory))
         self.keeper = Keeper(
             services.store,
             self.gateway,
@@ -62,3 +63,8 @@ class EndpointParts:
             "requests that wait at endpoints": self.keeper.listen,
             "figures of endpoints": self.figures.run,
         }
+
+    @cached_property
+    def models(self) -> ModelCatalog:
+        """The catalog of models, beside that of environments."""
+        return ModelCatalog(beside(self._services.catalog.directory))

@@ -26,7 +26,7 @@ from .options import endpoint_body, parser, version_body
 from .routes import NAME
 
 _PAUSE = 2.0  # seconds between two looks
-_GIVEN_UP = 3  # replicas in a row that failed (portal/work/endpoint/keeper.py)
+_GIVEN_UP = 3  # replicas in a row that failed (portal/work/endpoint/keeping/keeper.py)
 _WORDS = {
     "waiting": "its job waits in the queue",
     "loading": "its job runs, the model is loading",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from portal.work.endpoint.handover import (
+from portal.work.endpoint.keeping.handover import (
     MARGIN,
     SETTLE,
     Launch,

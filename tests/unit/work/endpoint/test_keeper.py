@@ -25,12 +25,12 @@ from portal.models.session.session import SessionState
 from portal.notices import Notices
 from portal.store import Store
 from portal.work.endpoint.gateway import Gateway, GatewayState
-from portal.work.endpoint.keeper import Keeper
-from portal.work.endpoint.launches import Launches
+from portal.work.endpoint.keeping.keeper import Keeper
+from portal.work.endpoint.keeping.launches import Launches
+from portal.work.endpoint.keeping.notices import EndpointNotices
+from portal.work.endpoint.keeping.owners import Owners
+from portal.work.endpoint.keeping.replicas import server_of
 from portal.work.endpoint.models import Endpoint, EndpointReplica, EndpointVersion
-from portal.work.endpoint.notices import EndpointNotices
-from portal.work.endpoint.owners import Owners
-from portal.work.endpoint.replicas import server_of
 from portal.work.endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from portal.work.replicas.reconciler import Reconciler
 from portal.work.replicas.tables import ReplicaSetTable

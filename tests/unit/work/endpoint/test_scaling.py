@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from portal.work.endpoint.handover import Replica, ReplicaState
-from portal.work.endpoint.routing import weights
-from portal.work.endpoint.scaling import WINDOW, Bounds, Demand, Scale, distributed
+from portal.work.endpoint.keeping.handover import Replica, ReplicaState
+from portal.work.endpoint.keeping.routing import weights
+from portal.work.endpoint.keeping.scaling import WINDOW, Bounds, Demand, Scale, distributed
 
 NOW = 1_790_000_000.0
 BOUNDS = Bounds(least=0, most=4, target=10, idle=600.0)

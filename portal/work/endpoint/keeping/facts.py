@@ -11,13 +11,13 @@ from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionRecord
 from portal.store import Store
 
+from ..gateway import GatewayState
+from ..models import Endpoint, EndpointReplica, EndpointVersion
+from ..tables import EndpointReplicaTable, EndpointVersionTable
 from .failures import SOUND, Failures
-from .gateway import GatewayState
 from .handover import Replica, ReplicaState
 from .launches import Launches
-from .models import Endpoint, EndpointReplica, EndpointVersion
 from .replicas import measured, overlap, seen, server_of
-from .tables import EndpointReplicaTable, EndpointVersionTable
 
 
 class Seen(NamedTuple):

@@ -10,11 +10,11 @@ from portal.models.session.replica_set import ReplicaSet
 from portal.store import Store
 from portal.work.replicas.tables import ReplicaSetTable
 
-from .gateway import Gateway
+from ..gateway import Gateway
+from ..kind import ServingReplica
+from ..models import Endpoint, EndpointReplica, EndpointVersion
+from ..tables import EndpointReplicaTable
 from .handover import Launch
-from .kind import ServingReplica
-from .models import Endpoint, EndpointReplica, EndpointVersion
-from .tables import EndpointReplicaTable
 
 
 class Launches:

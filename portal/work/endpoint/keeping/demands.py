@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 from portal.store import Store
 
+from ..gateway import GatewayState
+from ..tables import EndpointTable
 from .facts import Seen
-from .gateway import GatewayState
 from .handover import ReplicaState
 from .scaling import Bounds, Scale, distributed
-from .tables import EndpointTable
 
 _ACTIVE = 60.0  # seconds between two writings of the last request's time
 

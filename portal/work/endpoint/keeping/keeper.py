@@ -18,18 +18,18 @@ from portal.models.session.replica_set import ReplicaSet
 from portal.periodic import Periodic
 from portal.store import Store
 
+from ..gateway import Gateway, GatewayAway, GatewayState
+from ..models import Endpoint
+from ..tables import EndpointReplicaTable, EndpointTable
 from .demands import Demands, shares
 from .examples import Examples
 from .facts import Facts, Seen
 from .failures import Failures, given_up
-from .gateway import Gateway, GatewayAway, GatewayState
 from .handover import Launch, steps
 from .launches import Launches
-from .models import Endpoint
 from .notices import EndpointNotices
 from .owners import words_of
 from .routing import routes
-from .tables import EndpointReplicaTable, EndpointTable
 
 _EVERY = 2.0  # seconds
 _AWAY = 5.0  # seconds until a gateway that does not answer is asked again

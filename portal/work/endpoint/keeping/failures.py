@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from portal.store import Store
 from portal.work.replicas.reconciler import pause
 
-from .models import EndpointReplica, EndpointVersion
-from .tables import EndpointVersionTable
+from ..models import EndpointReplica, EndpointVersion
+from ..tables import EndpointVersionTable
 
 TRIES = 3  # replicas of a version in a row that failed, after which none is launched
 SOUND = 600.0  # seconds: a replica that has answered for so long has not failed

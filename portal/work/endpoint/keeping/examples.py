@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection
 from portal.errors import PortalError
 from portal.store import Store
 
+from ..gateway import Gateway
+from ..models import EndpointReplica, EndpointVersion
+from ..tables import EndpointReplicaTable, EndpointVersionTable
 from .facts import Facts, Seen
 from .failures import Failures
-from .gateway import Gateway
-from .models import EndpointReplica, EndpointVersion
-from .tables import EndpointReplicaTable, EndpointVersionTable
 
 _EXAMPLES = 5  # of one replica that failed, after which it has
 _AGAIN = 5.0  # seconds until an example is sent again

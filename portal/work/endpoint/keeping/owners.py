@@ -11,8 +11,8 @@ from portal.models.audit import AuditEntry, Outcome
 from portal.periodic import Periodic
 from portal.store import Store
 
-from .audit import EndpointAudit
-from .tables import EndpointTable
+from ..audit import EndpointAudit
+from ..tables import EndpointTable
 
 _EVERY = 300.0  # seconds
 _ACTOR = "the portal"

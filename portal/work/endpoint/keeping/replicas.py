@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 
+from ..kind import ServingReplica
+from ..models import EndpointReplica
 from .handover import Replica, ReplicaState, percentile
-from .kind import ServingReplica
-from .models import EndpointReplica
 
 LOAD = 300.0  # seconds until a replica answers, while none was measured
 WAIT = 600.0  # seconds in the queue, likewise

@@ -10,9 +10,9 @@ from portal.notices.post import Mail, MailQueue
 from portal.notices.words import one_line
 from portal.store import Store
 
+from ..models import Endpoint, EndpointReplica
+from ..tables import EndpointReplicaTable
 from .handover import MARGIN, Replica, ReplicaState
-from .models import Endpoint, EndpointReplica
-from .tables import EndpointReplicaTable
 
 
 class EndpointNotices:

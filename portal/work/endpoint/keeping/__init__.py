@@ -1,0 +1,1 @@
+"""Keeping of endpoints: what is there, what should be, and the loop between the two."""
