@@ -17,10 +17,9 @@ from .kind import ServingReplica
 class ModelsOfSession(OwnSession, EndpointAction):
     """Base class: a session that may serve models, as it may start runs."""
 
-    async def prepare(self) -> None:
-        await super().prepare()
-        if self._finished:
-            return
+    async def admit(self) -> None:
+        """Raise NotAllowed for a session of another kind, or of a space."""
+        await super().admit()
         record = await self.own_record()
         kind = kind_of(record)
         if not kind.job_kernels:
