@@ -10,7 +10,7 @@ from portal.models import Frozen
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.run.endpoints.choices import RunEnvironment, environment_item, facts_for
 
-from .endpoints import EndpointAction
+from .action import EndpointAction
 
 _ONE_NODE = {"nodes"}  # a replica is a job on one node
 

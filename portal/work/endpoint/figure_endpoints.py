@@ -13,7 +13,7 @@ from portal.handlers.base.endpoint import Operation, Query
 from portal.models import Frozen
 from portal.models.scope import SESSIONS_READ
 
-from .endpoints import EndpointAction
+from .action import EndpointAction
 from .figures import (
     KEPT,
     EndpointFigures,

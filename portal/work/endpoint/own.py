@@ -9,8 +9,9 @@ from portal.errors import NotAllowed
 from portal.handlers.base.own_session import OwnSession
 from portal.launch.kinds import kind_of
 
+from .action import EndpointAction
 from .catalog.endpoints import CatalogOfModels
-from .endpoints import EndpointAction, Endpoints, EndpointShares, EndpointVersions, OneEndpoint
+from .endpoints import Endpoints, EndpointShares, EndpointVersions, OneEndpoint
 from .kind import ServingReplica
 
 

@@ -9,7 +9,7 @@ from portal.errors import NotFound, StoreUnavailable
 from portal.handlers.pages.pages import Page
 from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
 
-from .endpoints import usable_by
+from .action import usable_by
 from .models import NAME
 from .parts import EndpointParts
 from .tables import EndpointTable

@@ -17,8 +17,8 @@ from portal.gateway.requests import PREFIX
 from portal.handlers.base.endpoint import Operation
 from portal.models import Frozen
 
+from .action import EndpointAction
 from .bodies import RequestPath
-from .endpoints import EndpointAction
 
 _LARGEST = 64 * 1024  # bytes of the answer that are shown
 _PATIENCE = 300.0  # seconds for waking and answering

@@ -11,9 +11,9 @@ from portal.handlers.base.endpoint import Operation
 from portal.handlers.catalog.editing import CuratorOperation
 from portal.models import Frozen
 
+from ..action import EndpointAction
 from ..audit import EndpointAudit
 from ..bodies import WantedVersion
-from ..endpoints import EndpointAction
 from ..models import Endpoint
 from .items import FINGERPRINT, PREFIX, ModelItem, version_of
 from .model import MODEL
