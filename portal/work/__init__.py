@@ -102,6 +102,7 @@ add_features(
         parts="portal.work.endpoint.parts:EndpointParts",
         endpoints="portal.work.endpoint.addresses:ENDPOINTS",
         pages="portal.work.endpoint.pages:ENDPOINT_PAGES",
+        checks="portal.doctor.checks.endpoints:CHECKS",
         navigation=(
             Entry("Models", "endpoints", "tower-broadcast", detail="Endpoints: models that answer"),
         ),
