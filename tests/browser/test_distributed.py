@@ -155,9 +155,11 @@ def half_broken(demo: Any) -> Iterator[str]:
         (place / "bin" / name).unlink(missing_ok=True)
         (place / "bin" / name).write_text(PYTHON.format(good=good))
         (place / "bin" / name).chmod(0o755)
-    with offered(demo, NAME, place, title="Half broken"):
-        yield NAME
-    shutil.rmtree(place)
+    try:
+        with offered(demo, NAME, place, title="Half broken"):
+            yield NAME
+    finally:
+        shutil.rmtree(place)
 
 
 def test_a_bad_node_is_named_and_excluded(

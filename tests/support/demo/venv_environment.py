@@ -22,7 +22,8 @@ def usual_venv(demo: Any) -> Path:
 def joined_venv(place: Path, usual: Path, *folders: Path) -> Path:
     """Make a virtual environment of the packages in ``folders``, and then of what ``usual`` has;
     return its path."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    make = [sys.executable, "-m", "venv", "--clear", "--without-pip"]  # a demo may have an old one
+    subprocess.run([*make, place], check=True)
     (own,) = place.glob("lib/python3*/site-packages")
     for number, packages in enumerate((*folders, packages_of(usual))):
         (own / f"{number}.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
