@@ -4,7 +4,6 @@ named by PORTAL_CONFIG_D."""
 
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from portal.paths import data_path
 from spawners.config.named_servers import NamedServers
@@ -43,13 +42,6 @@ _address = c.JupyterHub.get("public_url", "") or c.JupyterHub.get("subdomain_hos
 if c.JupyterHub.get("subdomain_host", "") and not _address.startswith("http:"):
     if "cookie_host_prefix_enabled" not in c.JupyterHub:
         c.JupyterHub.cookie_host_prefix_enabled = True
-# With subdomains, a route names its host (70-endpoints.py).
-_host = urlsplit(c.JupyterHub.get("subdomain_host", "")).hostname
-if _host and "extra_routes" in c.Proxy:
-    c.Proxy.extra_routes = {
-        f"{_host}{_route}" if _route.startswith("/") else _route: _target
-        for _route, _target in c.Proxy.extra_routes.items()
-    }
 # The portal's service reads this file too.
 if c.JupyterHub.get("cookie_host_prefix_enabled", False):
     c.HubOAuth.cookie_host_prefix_enabled = True

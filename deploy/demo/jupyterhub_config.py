@@ -27,8 +27,8 @@ c.JupyterHub.cleanup_proxy = False
 c.JupyterHub.db_url = "sqlite:///jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = str(Path(demo["hub_directory"]) / "cookie-secret")
 
-# The gateway of endpoints is a process beside the proxy. With subdomains, a route names its host.
-c.Proxy.extra_routes = {"localhost/services/portal/models/": demo["gateway_url"]}
+# The gateway of endpoints is a process beside the proxy.
+c.Proxy.extra_routes = {"/services/portal/models/": demo["gateway_url"]}
 
 # Logins.
 c.LDAPAuthenticator.servers = [demo["ldap"]["uri"]]

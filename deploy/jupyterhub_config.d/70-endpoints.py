@@ -10,5 +10,5 @@ c = get_config()  # noqa: F821
 
 if os.environ.get("PORTAL_GATEWAY_STATE"):
     gateway = os.environ.get("PORTAL_GATEWAY_URL", "http://127.0.0.1:8003")
-    # With c.JupyterHub.subdomain_host, jupyterhub_config.py puts that host before the route.
+    # With c.JupyterHub.subdomain_host, SessionProxy puts that host before the route.
     c.Proxy.extra_routes = {"/services/portal/models/": gateway}

@@ -7,7 +7,7 @@ from typing import Any
 
 from jupyterhub.proxy import ConfigurableHTTPProxy
 from jupyterhub.user import User
-from traitlets import Float
+from traitlets import Bunch, Float, validate
 
 from portal.errors import StartFailed
 from portal.web.cookies import HEADERS
@@ -33,6 +33,17 @@ class SessionProxy(ConfigurableHTTPProxy):
 
     # Seconds between checks (one small request) for a proxy that restarted on its own.
     watch_interval = Float(2.0)
+
+    @validate("extra_routes")
+    def _validate_extra_routes(self, proposal: Bunch) -> dict[str, str]:
+        """Put the Hub's host before routes that name none, where sessions have subdomains: a route
+        must have one there, and none elsewhere (jupyterhub.proxy.Proxy.extra_routes)."""
+        host = self.app.domain if self.app.subdomain_host else ""
+        proposal["value"] = {
+            f"{host}{route}" if route.startswith("/") else route: target
+            for route, target in proposal["value"].items()
+        }
+        return dict(super()._validate_extra_routes(proposal))
 
     def __init__(self, **traits: Any) -> None:
         super().__init__(**traits)

@@ -59,7 +59,7 @@ def test_the_cluster_in_numbers(ada: Caller) -> None:
 
 def test_rights_are_told_in_words(ada: Caller, grace: Caller) -> None:
     mine, hers = ada.get("cluster").json(), grace.get("cluster").json()
-    assert mine["rights"] == []
+    assert mine["rights"] == ["models:use"]
     assert mine["control"] is None
     assert set(hers["rights"]) >= {"jobs:read", "jobs:manage", "nodes:manage", "audit:read"}
     assert set(hers["control"]) == {"jobs", "nodes", "known", "missing"}

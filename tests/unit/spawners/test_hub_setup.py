@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jupyterhub import apihandlers
 from jupyterhub.app import JupyterHub
+from jupyterhub.objects import Hub
 from jupyterhub.spawner import SpawnException
 from traitlets.config import Application, Config
 from traitlets.config.loader import PyFileConfigLoader
@@ -66,24 +66,29 @@ def test_other_programs_read_it_and_change_nothing(
 
 
 @pytest.mark.parametrize(
-    ("own", "route"),
+    ("address", "route"),
     [
         ("", "/services/portal/models/"),
-        (
-            "c.JupyterHub.subdomain_host = 'https://portal.example.org:8443'",
-            "portal.example.org/services/portal/models/",
-        ),
+        ("https://portal.example.org:8443", "portal.example.org/services/portal/models/"),
     ],
 )
 def test_the_gateways_route_has_the_host_where_hosts_are_told_apart(
-    calls: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, route: str
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch, address: str, route: str
 ) -> None:
     in_program(monkeypatch, None)
-    (tmp_path / "site.py").write_text(f"c = get_config()\n{own}\n")
-    monkeypatch.setenv("PORTAL_CONFIG_D", str(tmp_path))
     assert "extra_routes" not in shipped().Proxy
     monkeypatch.setenv("PORTAL_GATEWAY_STATE", "/var/lib/gateway")
-    assert shipped().Proxy.extra_routes == {route: "http://127.0.0.1:8003"}
+    hub = JupyterHub(subdomain_host=address, config=shipped())
+    hub.hub = Hub()
+    hub.init_proxy()
+    assert hub.proxy.extra_routes == {route: "http://127.0.0.1:8003"}
+    named = {"models.example.org/": "http://127.0.0.1:1"}
+    if address:
+        hub.proxy.extra_routes = named
+        assert hub.proxy.extra_routes == named
+    else:
+        with pytest.raises(ValueError, match="leading"):
+            hub.proxy.extra_routes = named
 
 
 async def test_without_it_no_session_starts(
