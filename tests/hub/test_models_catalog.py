@@ -77,11 +77,12 @@ def served(demo: Any, catalog: list[dict[str, Any]], ada: Caller, model: str) ->
     """Serve a model of the catalog; return its address."""
     (item,) = (item for item in catalog if item["name"] == model)
     assert (item["offered"], item["problem"]) == (True, "")
-    made = ada.put(f"models/{NAME}", json={"limits": item["limits"]})
+    made = ada.put(f"models/{NAME}", json={})
     refused = ada.post(f"models/{NAME}/versions", json={"source": {"model": "nobodys"}})
     assert refused.status_code == 404 and "no model 'nobodys'" in refused.text
     added = ada.post(f"models/{NAME}/versions", json={"source": {"model": model}})
     assert added.status_code == 200, added.text
+    assert added.json()["limits"] == item["limits"]
     version = added.json()["versions"][0]
     assert version["source"]["model"] == model and version["environment"] == ENVIRONMENT
     return f"{demo.url}{made.json()['address']}"

@@ -34,7 +34,7 @@ from .catalog.items import PREFIX, ModelView
 from .details import endpoint_state
 from .keeping.handover import ReplicaState
 from .keeping.replicas import state_of
-from .models import Endpoint
+from .models import Endpoint, RequestLimits
 from .reports import ENDPOINTS as REPORTS
 
 _MOST = 50  # endpoints of a user
@@ -146,7 +146,8 @@ class EndpointVersions(EndpointAction):
     @Operation("Add a version to an endpoint.", body=WantedVersion, errors=(409,))
     async def on_post(self, name: str) -> EndpointDetail:
         """Pin the environment as it is now, and launch replicas that get the version's share once
-        they have answered its example. What answers now stays until then."""
+        they have answered its example. What answers now stays until then. Limits of requests
+        that nobody has set become those of the version's model of the catalog."""
         user = self.person.name
         async with self.audited(
             EndpointAudit.ADD_ENDPOINT_VERSION, f"endpoint {name}", user
@@ -156,6 +157,9 @@ class EndpointVersions(EndpointAction):
             view = self.catalog_view()
             body = await view.completed(self.body)
             added = await self.add_version(endpoint, body, await self._source(body.source, view))
+            if body.source.model and endpoint.limits == RequestLimits():
+                limits = view.get(body.source.model).limits
+                await self.table.change(name, limits=limits.model_dump())
             line.detail = f"Version {added.number}, {body.share} % of the traffic."
         return await self.detail(await self.table.get(name))
 

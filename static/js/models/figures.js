@@ -9,6 +9,7 @@ import { count, gpuTime } from "../words.js";
 import { pathOf } from "./words.js";
 
 const EVERY = 60000; // the service adds a row a minute
+const MOST_USES = 4; // replicas whose use is drawn
 const rate = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
 const STEPS = Array.from({ length: 9 }, (_, zeros) => [1, 2, 5].map((digit) => digit * 10 ** (zeros - 2))).flat();
 /** @type {any[]} */
@@ -29,7 +30,7 @@ export class FiguresOverTime {
     this.update = seldom(EVERY, () => this.#draw());
   }
 
-  // Draws what is new; `model` names the job whose use is shown.
+  // Draws what is new; `model` names the jobs whose use is shown.
   async show(model) {
     this.model = model;
     await this.update(model, model.replicas.filter(({ state }) => state === "ready").map(({ job_id }) => job_id));
@@ -46,11 +47,10 @@ export class FiguresOverTime {
     setText(byId("figures-words"), items.length ? words.filter(Boolean).join(", ") : "Nothing was measured yet: the portal measures a model that runs once a minute.");
     if (items.length) await this.#plots(told, items, seconds);
     else fill(byId("figures"));
-    const ready = this.model?.replicas.find(({ state, job_id }) => state === "ready" && job_id);
-    const place = el("div");
-    const measured = ready && (await showUse(place, `jobs/${encodeURIComponent(ready.job_id)}`).catch(() => false));
-    if (measured) fill(byId("use"), el("h3", `Use of job ${ready.job_id}, which answers now`), place);
-    else fill(byId("use"));
+    const ready = this.model?.replicas.filter(({ state, job_id }) => state === "ready" && job_id) ?? [];
+    const uses = await Promise.all(ready.slice(0, MOST_USES).map(({ job_id: id }) => useOf(id)));
+    const rest = ready.length - MOST_USES;
+    fill(byId("use"), uses.flat(), rest > 0 ? el("p.text-body-secondary", `${count(rest, "further replica")}: their jobs' pages have their use.`) : null);
   }
 
   async #plots({ began_at, ended_at }, items, seconds) {
@@ -71,4 +71,11 @@ export class FiguresOverTime {
 // A row without values after each time in which nothing was measured, so that no line crosses it.
 function gapped(items, seconds) {
   return items.flatMap((item, at) => (at && item.at - items[at - 1].at > 1.5 * seconds ? [{ at: items[at - 1].at + seconds }, item] : [item]));
+}
+
+// The use of a replica's job, or nothing where it is not measured.
+async function useOf(id) {
+  const place = el("div");
+  const measured = await showUse(place, `jobs/${encodeURIComponent(id)}`).catch(() => false);
+  return measured ? [el("h3", `Use of job ${id}`), place] : [];
 }
