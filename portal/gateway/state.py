@@ -102,6 +102,7 @@ class StateServer:
         return {
             "since": self._began,
             "changes": self._changes.now,
+            "routes_written_at": self._places.written_at,
             "in_flight": self._callers.in_flight,
             "refusals": {str(status): n for status, n in self._callers.refusals.items()},
             "models": models,
