@@ -1,4 +1,4 @@
-"""What the gateway tells the service, on a Unix socket of its own: state, changes, metrics."""
+"""State, changes and metrics of the gateway, told to the service on a Unix socket of its own."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _place(place: Place) -> dict[str, Any]:
 
 
 class _Metrics:
-    """The same numbers for Prometheus. Names of replicas are left out: they do not come again."""
+    """Numbers of the state for Prometheus, without names of replicas, which do not come again."""
 
     def __init__(self, places: Places, callers: Callers) -> None:
         self._places, self._callers = places, callers
