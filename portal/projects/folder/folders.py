@@ -1,0 +1,209 @@
+"""Caller of the program that makes and keeps folders of projects as root.
+
+Its arguments are a project and an action. The members are in a file that is written here before;
+all else is in the program's own settings, which only root can change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+from traitlets import Unicode
+from traitlets.config import LoggingConfigurable
+
+from portal.errors import ConfigurationError, Conflict, InvalidRequest, PortalError, Unavailable
+from portal.models import Frozen
+from portal.models.space import Login, SpaceName
+from portal.setting import setting
+
+SETTINGS = Path("/etc/data-scientist-portal/project-folders.json")
+"""Settings of the program, which everyone can read."""
+
+HELP = "docs/how-to/project-folders.md"
+_NAME = TypeAdapter(SpaceName)
+_REFUSED = 3  # the program's status if it says no
+_QUICK, _WHOLE = 60.0, 3700.0  # seconds: of a probe; of all files of a project
+_SUDO = re.compile(r"^sudo: (?!unable to resolve host)(.*)$|^Sorry, user .*", re.MULTILINE)
+
+
+class FolderRole(StrEnum):
+    """Role of a member in a project's folder: readers change nothing."""
+
+    OWNER = "owner"
+    MEMBER = "member"
+    READER = "reader"
+
+
+class FolderMembers(Frozen):
+    """Members of a project, as the program reads them."""
+
+    project: SpaceName
+    members: Annotated[dict[Login, FolderRole], Field(min_length=1, max_length=400)]
+
+
+class FolderAnswer(Frozen):
+    """Answer of the program: what it changed, or would change.
+
+    ``unknown``: members without an account on this machine. ``refused``: files that it left, each
+    with the reason. These lists have the first names; the counts are of all.
+    """
+
+    project: str
+    action: str
+    quota: str
+    archived: bool = False
+    unknown: tuple[str, ...] = ()
+    unknown_count: int = 0
+    refused: tuple[str, ...] = ()
+    refused_count: int = 0
+    changed: tuple[str, ...] = ()
+    changed_count: int = 0
+
+
+class ProjectFolders(LoggingConfigurable):
+    """Folders of projects."""
+
+    helper = setting(
+        Unicode(""),
+        """Absolute path of the program that makes folders of projects as root, as in its sudo rule
+        (docs/how-to/project-folders.md). Empty: projects have no folders.""",
+        'c.ProjectFolders.helper = "/usr/local/sbin/portal-project-folder"',
+    )
+
+    sudo = ("sudo", "-n")
+
+    async def make(self, project: str, members: Mapping[str, FolderRole]) -> FolderAnswer:
+        """Make the project's folder, or give its members their rights; repeat it after each change
+        of them. Files keep the mode that their owners gave them. Raises PortalError."""
+        await asyncio.to_thread(self._write_members, project, members)
+        return await self._call(project, "make", _WHOLE)
+
+    async def list_repair(self, project: str) -> FolderAnswer:
+        """List what a repair would change. Raises PortalError."""
+        return await self._call(project, "repair-list", _WHOLE)
+
+    async def repair(self, project: str) -> FolderAnswer:
+        """Change what was listed last. Raises Conflict if nothing was; PortalError."""
+        return await self._call(project, "repair", _WHOLE)
+
+    async def archive(self, project: str) -> FolderAnswer:
+        """Make all files read-only. Raises PortalError."""
+        return await self._call(project, "archive", _WHOLE)
+
+    async def restore(self, project: str) -> FolderAnswer:
+        """Undo the archiving. Raises PortalError."""
+        return await self._call(project, "restore", _WHOLE)
+
+    async def probe(self) -> FolderAnswer:
+        """Try program, rule and file system with a folder that is removed. Raises PortalError."""
+        return await self._call("probe", "probe", _QUICK)
+
+    def folder_of(self, project: str) -> Path:
+        """Return the path of the project's folder. Blocks. Raises PortalError."""
+        return Path(self._setting("root")) / _checked(project)
+
+    def _write_members(self, project: str, members: Mapping[str, FolderRole]) -> None:
+        try:
+            content = FolderMembers(project=project, members=dict(members))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise InvalidRequest(f"The members of the folder: {place}: {first['msg']}.") from None
+        place = Path(self._setting("members"))
+        try:
+            with tempfile.NamedTemporaryFile("w", dir=place, prefix=".", delete=False) as file:
+                new = Path(file.name)
+                try:
+                    file.write(content.model_dump_json())
+                    file.flush()
+                    os.fsync(file.fileno())
+                    new.replace(place / f"{content.project}.json")
+                except BaseException:
+                    new.unlink(missing_ok=True)
+                    raise
+        except OSError as error:
+            raise ConfigurationError(
+                f"The portal cannot write into {place}, where the members of projects are read: "
+                f"{error.strerror}. {HELP} has its owner and mode."
+            ) from None
+
+    def _setting(self, key: str) -> str:
+        try:
+            value = json.loads(SETTINGS.read_text())[key]
+        except (OSError, ValueError, LookupError, TypeError):
+            value = None
+        if not isinstance(value, str):
+            raise ConfigurationError(f"{SETTINGS} has no '{key}': see {HELP}.")
+        return value
+
+    async def _call(self, project: str, action: str, seconds: float) -> FolderAnswer:
+        if not self.helper:
+            raise ConfigurationError(f"This site has no folders of projects: see {HELP}.")
+        prefix = self.sudo if os.geteuid() else ()
+        argv = [*prefix, self.helper, _checked(project), action]
+        self.log.debug("Running %s", argv)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd="/",
+                env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C.UTF-8"},
+            )
+        except OSError as error:
+            raise ConfigurationError(f"'{argv[0]}' cannot be started: {error.strerror}.") from None
+        try:
+            out, err = await asyncio.wait_for(process.communicate(), seconds)
+        except TimeoutError:
+            # It is root's, so it cannot be ended from here: it ends by its own limit.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                process.kill()
+            raise Unavailable(
+                f"The folder of project '{project}' is still being worked on. Try again later."
+            ) from None
+        status = process.returncode or 0
+        if status:
+            raise _error_of(project, status, err.decode(errors="replace").strip())
+        return _answer_of(self.helper, out)
+
+
+def _checked(project: str) -> str:
+    try:
+        return _NAME.validate_python(project)
+    except ValidationError:
+        raise InvalidRequest(f"{project!r} is no name of a project.") from None
+
+
+def _error_of(project: str, status: int, words: str) -> PortalError:
+    """Return the error for a call that ended with ``status`` (not 0)."""
+    if status == _REFUSED:
+        return Conflict(f"The folder of project '{project}': {words}")
+    refused = _SUDO.search(words)
+    if refused:
+        return ConfigurationError(
+            f'The portal may not make folders of projects: sudo says "{refused[0]}". An admin '
+            f"installs the rule: see {HELP}."
+        )
+    last = words.splitlines()[-1][:300] if words else f"status {status}"
+    return ConfigurationError(f"The program for folders of projects failed: {last}.")
+
+
+def _answer_of(helper: str, out: bytes) -> FolderAnswer:
+    try:
+        value: Any = json.loads(out)
+        return FolderAnswer.model_validate(value)
+    except ValueError:  # pydantic's is one
+        raise ConfigurationError(
+            f"{helper} gave no answer of this version: install deploy/project-folder again."
+        ) from None
