@@ -25,7 +25,8 @@ import sys
 SETTINGS = "/etc/data-scientist-portal/project-folders.json"
 ACTIONS = ("make", "repair-list", "repair", "archive", "restore", "probe")
 PROJECT = r"(?=.{1,20}\Z)[a-z0-9]+(-[a-z0-9]+)*"  # as in portal/models/space.py
-KEYS = {"root": str, "members": str, "service": str, "state": str, "group": str, "minimum_uid": int}
+KEYS = dict.fromkeys(("root", "members", "state", "service", "people", "group"), str)
+KEYS["minimum_uid"] = int
 RIGHTS = {"owner": 7, "member": 7, "reader": 5}
 ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
 ENTRY = struct.Struct("<HHI")  # tag, rights, id
@@ -108,9 +109,9 @@ def read_settings():
 
 
 def rights_of(project, settings, service):
-    """Return uid -> rights of the members that have an account, and the names that have none."""
-    people = (0, service)
-    given = read_json(folder_at(settings["members"], people), project + ".json", people) or {}
+    """Return uid -> rights of the members that are users here, and the names that are none."""
+    writers, people = (0, service), grp.getgrnam(settings["people"]).gr_gid
+    given = read_json(folder_at(settings["members"], writers), project + ".json", writers) or {}
     members = given.get("members")
     if set(given) != {"project", "members"} or given["project"] != project:
         raise Refusal(f"Project '{project}' has no file of its members.")
@@ -121,15 +122,19 @@ def rights_of(project, settings, service):
         if role not in list(RIGHTS) or not re.fullmatch(r"[^\s\x00-\x1f\x7f,:/]{1,255}", name):
             raise Refusal(f"{name!a} with the role {role!a} cannot be a member.")
         try:
-            uid = pwd.getpwnam(name).pw_uid
+            account = pwd.getpwnam(name)
+            uid, groups = account.pw_uid, os.getgrouplist(account.pw_name, account.pw_gid)
         except (KeyError, UnicodeError):
             unknown.append(name)
             continue
         if uid < settings["minimum_uid"] or uid in (NOBODY, service) or uid in rights:
             raise Refusal(f"{name!a} has uid {uid}, which is a service's or another member's.")
-        rights[uid] = RIGHTS[role]
+        if people in groups:
+            rights[uid] = RIGHTS[role]
+        else:
+            unknown.append(name)
     if not rights:
-        raise Refusal("No member has an account here: look at the list and the name service.")
+        raise Refusal("No member is a user here: look at the list, and at the name service.")
     return rights, unknown
 
 

@@ -54,7 +54,7 @@ class FolderMembers(Frozen):
 class FolderAnswer(Frozen):
     """Answer of the program: what it changed, or would change.
 
-    ``unknown``: members without an account on this machine. ``refused``: files that it left, each
+    ``unknown``: members that are no users of this machine. ``refused``: files that it left, each
     with the reason. These lists have the first names; the counts are of all.
     """
 

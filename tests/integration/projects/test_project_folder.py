@@ -170,7 +170,7 @@ def test_members_without_an_account_are_told(site: FolderSite) -> None:
     assert answer["unknown_count"] == 2 and "nobody-here" in answer["unknown"]
     site.tell("absent", {"nobody-here": "member"})
     refused = site.call("absent", "make")
-    assert refused.status == 3 and "No member has an account" in refused.err
+    assert refused.status == 3 and "No member is a user" in refused.err
 
 
 def test_folders_that_were_there_before(site: FolderSite) -> None:
