@@ -108,9 +108,17 @@ class ProjectFolders(LoggingConfigurable):
         """Try program, rule and file system with a folder that is removed. Raises PortalError."""
         return await self._call("probe", "probe", _QUICK)
 
+    def root(self) -> Path:
+        """Return the folder that has those of projects. Blocks. Raises ConfigurationError."""
+        return Path(self._setting("root"))
+
+    def members(self) -> Path:
+        """Return the folder that has files of members. Blocks. Raises ConfigurationError."""
+        return Path(self._setting("members"))
+
     def folder_of(self, project: str) -> Path:
         """Return the path of the project's folder. Blocks. Raises PortalError."""
-        return Path(self._setting("root")) / _checked(project)
+        return self.root() / _checked(project)
 
     def _write_members(self, project: str, members: Mapping[str, FolderRole]) -> None:
         try:
@@ -119,21 +127,21 @@ class ProjectFolders(LoggingConfigurable):
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise InvalidRequest(f"The members of the folder: {place}: {first['msg']}.") from None
-        place = Path(self._setting("members"))
+        folder = self.members()
         try:
-            with tempfile.NamedTemporaryFile("w", dir=place, prefix=".", delete=False) as file:
+            with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".", delete=False) as file:
                 new = Path(file.name)
                 try:
                     file.write(content.model_dump_json())
                     file.flush()
                     os.fsync(file.fileno())
-                    new.replace(place / f"{content.project}.json")
+                    new.replace(folder / f"{content.project}.json")
                 except BaseException:
                     new.unlink(missing_ok=True)
                     raise
         except OSError as error:
             raise ConfigurationError(
-                f"The portal cannot write into {place}, where the members of projects are read: "
+                f"The portal cannot write into {folder}, where the members of projects are read: "
                 f"{error.strerror}. {HELP} has its owner and mode."
             ) from None
 
