@@ -66,7 +66,6 @@ c.CatalogRules.allowed_binds = [
     *(bind["source"] for bind in c.PortalSpawner.binds),
 ]
 # Image builds and tests of environments: directories and accounts.
-c.ProjectFolders.helper = demo["project_folder_helper"]
 c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
 c.BuildScheduler.interval = 0.5
 # Courses of instructors need approval by an admin (grace); their files come from the shared folder.

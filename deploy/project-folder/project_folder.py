@@ -25,7 +25,7 @@ import sys
 SETTINGS = "/etc/data-scientist-portal/project-folders.json"
 ACTIONS = ("make", "repair-list", "repair", "archive", "restore", "probe")
 PROJECT = r"(?=.{1,20}\Z)[a-z0-9]+(-[a-z0-9]+)*"  # as in portal/models/space.py
-KEYS = dict.fromkeys(("root", "members", "state", "service", "people", "group"), str)
+KEYS = dict.fromkeys(("program", "root", "members", "state", "service", "people", "group"), str)
 KEYS["minimum_uid"] = int
 RIGHTS = {"owner": 7, "member": 7, "reader": 5}
 ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"

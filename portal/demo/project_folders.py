@@ -48,7 +48,7 @@ def lay(home: Home, service: Account, deploy: Path, etc: Path) -> None:
     _write(etc / "sudoers.d" / helper(home).name, rule, 0o440)
     settings = json.loads((source / "project-folders.json").read_text())
     settings |= {key: str(path) for key, path in folders.items()}
-    settings |= {"service": service.name, "group": GROUP}
+    settings |= {"program": str(helper(home)), "service": service.name, "group": GROUP}
     (etc / SETTINGS.parent).mkdir(exist_ok=True)
     _write(etc / SETTINGS, json.dumps(settings, indent=1), 0o644)
 

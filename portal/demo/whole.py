@@ -19,7 +19,7 @@ import portal.work  # noqa: F401  adds the features
 from portal.features import loaded
 
 from ..paths import data_path
-from . import namespace, project_folders
+from . import namespace
 from .daemons.hub import DemoHub
 from .daemons.ports import Ports
 from .daemons.process import MARK, end_all, leftovers, start_time
@@ -122,9 +122,6 @@ class WholeDemo:
             account=myself().name,
             people=list(self.people.persons) if self.real_accounts else [],
             homes=str(self.home.people),
-            project_folder_helper=str(project_folders.helper(self.home))
-            if self.real_accounts
-            else "",
             simulated_gpus=self.slurm.gpus.simulated,
             slurm_conf=self.slurm.env["SLURM_CONF"],
             slurm_address=self.slurm.address,

@@ -22,11 +22,15 @@ _TOO_WIDE = (("probe",), ("probe", "probe", "x"), ("../etc", "make"), ("probe", 
 
 @check("project-folders", "Folders of projects can be made, and nothing else")
 async def project_folders(site: Site) -> Result:
-    folders = ProjectFolders(config=site.config, log=site.log)
-    if not folders.helper:
-        return skipped("c.ProjectFolders.helper is empty: projects have no folders")
-    results = [await asyncio.to_thread(_program, Path(folders.helper))]
-    results += await _probe(site, folders)
+    folders = ProjectFolders(site.log)
+    if not folders.file.exists():
+        return skipped(f"{folders.file} does not exist: projects have no folders")
+    try:
+        settings = await asyncio.to_thread(folders.settings)
+    except PortalError as error:
+        return failure(error.message, _INSTALL)
+    results = [await asyncio.to_thread(_program, settings.program)]
+    results += await _probe(site, folders, settings.root)
     if site.is_root:
         results.append(
             skipped(
@@ -35,16 +39,17 @@ async def project_folders(site: Site) -> Result:
             )
         )
     else:
-        results += await _rule(site, folders)
-        results += await asyncio.to_thread(_members, folders)
+        results += await _rule(site, [*folders.sudo, "-l", "-u", "root", str(settings.program)])
+        if not _owns(settings.members):
+            results.append(failure(f"'{site.account}' does not own {settings.members}", _INSTALL))
     return worst(results)
 
 
-def _program(helper: Path) -> Result:
+def _program(program: Path) -> Result:
     """Return whether only root can change the program and the folders above it."""
-    if not helper.is_absolute():
-        return failure(f"c.ProjectFolders.helper = '{helper}' is no absolute path", _INSTALL)
-    for path in (helper, *helper.parents):
+    if not program.is_absolute():
+        return failure(f"{SETTINGS}: '{program}' is no absolute path", _INSTALL)
+    for path in (program, *program.parents):
         try:
             status = path.lstat()
         except OSError as error:
@@ -53,19 +58,18 @@ def _program(helper: Path) -> Result:
         loose = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
         if status.st_uid != 0 or (loose and not stat.S_ISLNK(status.st_mode)):
             return failure(
-                f"{path} can be changed by others than root, and {helper} runs as root",
+                f"{path} can be changed by others than root, and {program} runs as root",
                 f"chown root:root {path} && chmod go-w {path}",
             )
-    if not helper.is_file() or not helper.stat().st_mode & 0o100:
-        return failure(f"{helper} is no program", _INSTALL)
-    return ok(f"{helper}, which only root can change")
+    if not program.is_file() or not program.stat().st_mode & 0o100:
+        return failure(f"{program} is no program", _INSTALL)
+    return ok(f"{program}, which only root can change")
 
 
-async def _probe(site: Site, folders: ProjectFolders) -> list[Result]:
+async def _probe(site: Site, folders: ProjectFolders, root: Path) -> list[Result]:
     """Return whether a folder was made in which two users share a file, and is gone again."""
     try:
         answer = await folders.probe()
-        root = await asyncio.to_thread(folders.root)
     except PortalError as error:
         return [failure(error.message, _INSTALL)]
     kind = await asyncio.to_thread(file_system, root)
@@ -80,15 +84,15 @@ async def _probe(site: Site, folders: ProjectFolders) -> list[Result]:
     return results
 
 
-async def _rule(site: Site, folders: ProjectFolders) -> list[Result]:
+async def _rule(site: Site, ask_for: list[str]) -> list[Result]:
     """Return whether the rule allows nothing but the program with its two arguments."""
     results = [ok("the rule allows it alone")]
     for words in _TOO_WIDE:
         # -l with a command only checks whether it is allowed (sudo(8)).
-        if (await ask([*folders.sudo, "-l", "-u", "root", folders.helper, *words])).status == 0:
+        if (await ask([*ask_for, *words])).status == 0:
             results.append(
                 warning(
-                    f"'{site.account}' may call {folders.helper} with {' '.join(words)!r}, which "
+                    f"'{site.account}' may call {ask_for[-1]} with {' '.join(words)!r}, which "
                     "only the program refuses",
                     "Copy deploy/project-folder/sudoers to /etc/sudoers.d/portal-project-folder.",
                 )
@@ -96,11 +100,5 @@ async def _rule(site: Site, folders: ProjectFolders) -> list[Result]:
     return results
 
 
-def _members(folders: ProjectFolders) -> list[Result]:
-    try:
-        place = folders.members()
-    except PortalError as error:
-        return [failure(error.message, _INSTALL)]
-    if not place.is_dir() or place.stat().st_uid != os.geteuid():
-        return [failure(f"the Hub's account does not own {place}", _INSTALL)]
-    return []
+def _owns(place: Path) -> bool:
+    return place.is_dir() and place.stat().st_uid == os.geteuid()

@@ -9,25 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
-from traitlets import Unicode
-from traitlets.config import LoggingConfigurable
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from portal.errors import ConfigurationError, Conflict, InvalidRequest, PortalError, Unavailable
 from portal.models import Frozen
 from portal.models.space import Login, SpaceName
-from portal.setting import setting
 
 SETTINGS = Path("/etc/data-scientist-portal/project-folders.json")
-"""Settings of the program, which everyone can read."""
+"""The program's settings, which everyone can read. Without this file, projects have no folders."""
 
 HELP = "docs/how-to/project-folders.md"
 _NAME = TypeAdapter(SpaceName)
@@ -70,17 +68,23 @@ class FolderAnswer(Frozen):
     changed_count: int = 0
 
 
-class ProjectFolders(LoggingConfigurable):
-    """Folders of projects."""
+class FolderSettings(BaseModel):
+    """Settings of the program that the portal needs too."""
 
-    helper = setting(
-        Unicode(""),
-        """Absolute path of the program that makes folders of projects as root, as in its sudo rule
-        (docs/how-to/project-folders.md). Empty: projects have no folders.""",
-        'c.ProjectFolders.helper = "/usr/local/sbin/portal-project-folder"',
-    )
+    program: Path
+    root: Path  # has the folders of projects
+    members: Path  # has the files of members
 
-    sudo = ("sudo", "-n")
+
+class ProjectFolders:
+    """Folders of projects, made by the program with these ``settings``. ``sudo``: words before its
+    path, unless this process is root's."""
+
+    def __init__(
+        self, log: logging.Logger, settings: Path = SETTINGS, sudo: Sequence[str] = ("sudo", "-n")
+    ) -> None:
+        self.log, self.file = log, settings
+        self.sudo = tuple(sudo) if os.geteuid() else ()
 
     async def make(self, project: str, members: Mapping[str, FolderRole]) -> FolderAnswer:
         """Make the project's folder, or give its members their rights; repeat it after each change
@@ -108,17 +112,23 @@ class ProjectFolders(LoggingConfigurable):
         """Try program, rule and file system with a folder that is removed. Raises PortalError."""
         return await self._call("probe", "probe", _QUICK)
 
-    def root(self) -> Path:
-        """Return the folder that has those of projects. Blocks. Raises ConfigurationError."""
-        return Path(self._setting("root"))
-
-    def members(self) -> Path:
-        """Return the folder that has files of members. Blocks. Raises ConfigurationError."""
-        return Path(self._setting("members"))
+    def settings(self) -> FolderSettings:
+        """Return the program's settings. Blocks. Raises ConfigurationError, if the site has no
+        folders of projects too."""
+        try:
+            return FolderSettings.model_validate_json(self.file.read_bytes())
+        except FileNotFoundError:
+            message = f"This site has no folders of projects: see {HELP}."
+        except OSError as error:
+            message = f"{self.file}: {error.strerror}. See {HELP}."
+        except ValidationError as error:
+            names = ", ".join(".".join(map(str, row["loc"])) or "JSON" for row in error.errors())
+            message = f"{self.file} is wrong: {names}. See {HELP}."
+        raise ConfigurationError(message)
 
     def folder_of(self, project: str) -> Path:
         """Return the path of the project's folder. Blocks. Raises PortalError."""
-        return self.root() / _checked(project)
+        return self.settings().root / _checked(project)
 
     def _write_members(self, project: str, members: Mapping[str, FolderRole]) -> None:
         try:
@@ -127,7 +137,7 @@ class ProjectFolders(LoggingConfigurable):
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise InvalidRequest(f"The members of the folder: {place}: {first['msg']}.") from None
-        folder = self.members()
+        folder = self.settings().members
         try:
             with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".", delete=False) as file:
                 new = Path(file.name)
@@ -145,20 +155,10 @@ class ProjectFolders(LoggingConfigurable):
                 f"{error.strerror}. {HELP} has its owner and mode."
             ) from None
 
-    def _setting(self, key: str) -> str:
-        try:
-            value = json.loads(SETTINGS.read_text())[key]
-        except (OSError, ValueError, LookupError, TypeError):
-            value = None
-        if not isinstance(value, str):
-            raise ConfigurationError(f"{SETTINGS} has no '{key}': see {HELP}.")
-        return value
-
     async def _call(self, project: str, action: str, seconds: float) -> FolderAnswer:
-        if not self.helper:
-            raise ConfigurationError(f"This site has no folders of projects: see {HELP}.")
-        prefix = self.sudo if os.geteuid() else ()
-        argv = [*prefix, self.helper, _checked(project), action]
+        name = _checked(project)
+        program = str((await asyncio.to_thread(self.settings)).program)
+        argv = [*self.sudo, program, name, action]
         self.log.debug("Running %s", argv)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -183,7 +183,7 @@ class ProjectFolders(LoggingConfigurable):
         status = process.returncode or 0
         if status:
             raise _error_of(project, status, err.decode(errors="replace").strip())
-        return _answer_of(self.helper, out)
+        return _answer_of(program, out)
 
 
 def _checked(project: str) -> str:
@@ -207,11 +207,11 @@ def _error_of(project: str, status: int, words: str) -> PortalError:
     return ConfigurationError(f"The program for folders of projects failed: {last}.")
 
 
-def _answer_of(helper: str, out: bytes) -> FolderAnswer:
+def _answer_of(program: str, out: bytes) -> FolderAnswer:
     try:
         value: Any = json.loads(out)
         return FolderAnswer.model_validate(value)
     except ValueError:  # pydantic's is one
         raise ConfigurationError(
-            f"{helper} gave no answer of this version: install deploy/project-folder again."
+            f"{program} gave no answer of this version: install deploy/project-folder again."
         ) from None

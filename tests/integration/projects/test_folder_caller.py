@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import stat
 from pathlib import Path
@@ -25,14 +26,18 @@ ANSWER = '{"project": "p", "action": "make", "quota": "on", "changed": ["a"], "c
 
 
 @pytest.fixture
-def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for files of members, of settings that a test has written."""
+def members(tmp_path: Path) -> Path:
+    """The folder for files of members."""
     place = tmp_path / "members"
     place.mkdir()
-    settings = tmp_path / "project-folders.json"
-    settings.write_text(json.dumps({"root": "/projects", "members": str(place)}))
-    monkeypatch.setattr(folders, "SETTINGS", settings)
     return place
+
+
+def caller_of(tmp_path: Path, **settings: object) -> ProjectFolders:
+    file = tmp_path / "project-folders.json"
+    here = {"root": "/projects", "members": str(tmp_path / "members"), "minimum_uid": 1000}
+    file.write_text(json.dumps(here | settings))
+    return ProjectFolders(logging.getLogger(), file, sudo=())
 
 
 def calling(tmp_path: Path, script: str) -> ProjectFolders:
@@ -40,9 +45,7 @@ def calling(tmp_path: Path, script: str) -> ProjectFolders:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    made = ProjectFolders(helper=str(program))
-    made.sudo = ()
-    return made
+    return caller_of(tmp_path, program=str(program))
 
 
 async def test_members_are_written_before_the_call(tmp_path: Path, members: Path) -> None:
@@ -64,9 +67,10 @@ async def test_members_are_written_before_the_call(tmp_path: Path, members: Path
 
 
 async def test_the_answer(tmp_path: Path, members: Path) -> None:
-    answer = await calling(tmp_path, f"echo '{ANSWER}'").make("p", OWNER)
+    caller = calling(tmp_path, f"echo '{ANSWER}'")
+    answer = await caller.make("p", OWNER)
     assert (answer.changed, answer.changed_count, answer.quota) == (("a",), 1, "on")
-    assert ProjectFolders().folder_of("p") == Path("/projects/p")
+    assert caller.folder_of("p") == Path("/projects/p")
 
 
 @pytest.mark.parametrize(
@@ -119,12 +123,12 @@ async def test_wrong_members_and_places(tmp_path: Path, members: Path) -> None:
     members.rmdir()
     with pytest.raises(ConfigurationError, match="cannot write"):
         await caller.make("p", OWNER)
-    folders.SETTINGS.write_text("{")
-    with pytest.raises(ConfigurationError, match="has no 'members'"):
-        await caller.make("p", OWNER)
-    with pytest.raises(ConfigurationError, match="no folders"):
-        await ProjectFolders().archive("p")
     with pytest.raises(ConfigurationError, match="cannot be started"):
-        missing = ProjectFolders(helper=str(tmp_path / "missing"))
-        missing.sudo = ()
-        await missing.archive("p")
+        await caller_of(tmp_path, program=str(tmp_path / "missing")).archive("p")
+    for text, words in (("{", "JSON"), ("{}", "program, root, members"), ("[]", "JSON")):
+        caller.file.write_text(text)
+        with pytest.raises(ConfigurationError, match=f"is wrong: {words}"):
+            await caller.archive("p")
+    caller.file.unlink()
+    with pytest.raises(ConfigurationError, match="has no folders"):
+        await caller.archive("p")

@@ -213,13 +213,12 @@ def test_the_probe_leaves_nothing(site: FolderSite) -> None:
     ],
 )
 def test_wrong_settings_are_named(site: FolderSite, change: dict[str, object], words: str) -> None:
-    file = Path(f"/proc/{site.pid}/root/etc/data-scientist-portal/project-folders.json")
-    whole = file.read_text()
-    file.write_text(json.dumps(json.loads(whole) | change))
+    whole = site.settings.read_text()
+    site.settings.write_text(json.dumps(json.loads(whole) | change))
     site.tell("wrong", TEAM)
     try:
         refused = site.call("wrong", "make")
     finally:
-        file.write_text(whole)
+        site.settings.write_text(whole)
     assert refused.status == 3 and words in refused.err, refused
     assert not (site.projects / "wrong").exists()

@@ -70,6 +70,7 @@ class FolderSite:
         )
         self.pid = self._process.pid
         self._read()
+        self.settings = Path(f"/proc/{self.pid}/root/etc", project_folders.SETTINGS)
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout
