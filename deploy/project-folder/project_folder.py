@@ -299,45 +299,56 @@ def probe(root, group, only_clear=False):
         raise Refusal(f"The file system does not follow its ACLs: {may_all}, {may_none}.")
 
 
+def lock(states, name):
+    """Wait until no other call has this lock; return its descriptor."""
+    fd = os.open(name, os.O_RDWR | os.O_CREAT | FILE, 0o600, dir_fd=states)
+    signal.alarm(PATIENCE)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    signal.alarm(LONGEST)  # the caller cannot end a process of root's
+    return fd
+
+
 def work_on(project, action):
     """Do what is asked; return the answer."""
     settings, service, group = read_settings()
     root, states = folder_at(settings["root"]), folder_at(settings["state"])
-    name = PROBE if action == "probe" else project
-    lock = os.open(name + ".lock", os.O_RDWR | os.O_CREAT | FILE, 0o600, dir_fd=states)
-    signal.alarm(PATIENCE)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    signal.alarm(LONGEST)  # the caller cannot end a process of root's
     answer = {"project": project, "action": action, "quota": quota_of(root)}
     if action == "probe":
+        lock(states, PROBE + ".lock")
         probe(root, group)
         return answer
-    rights, unknown = rights_of(project, settings, service)
-    state = read_json(states, name + ".json", (0,)) or {"owners": [], "archived": False}
+    # The gate never waits for a call that walks through a large folder.
+    short = lock(states, project + ".lock")
+    rights, _ = rights_of(project, settings, service)
+    state = read_json(states, project + ".json", (0,)) or {"owners": [], "archived": False}
     if action != "make" and not state["owners"]:
         raise Refusal(f"Project '{project}' has no folder yet.")
-    listed = None
+    top = gate(root, project, group, bool(state["owners"]))
+    if action in ("archive", "restore"):
+        state["archived"] = action == "archive"
+    # Before anyone can write a file, it is known who may own files here.
+    state["owners"] = sorted({*state["owners"], *rights})
+    write_json(states, project + ".json", state)
+    Work("make", rights, (), state["archived"]).correct(top, "", True)
+    os.close(short)
+    lock(states, project + ".walk")
+    rights, unknown = rights_of(project, settings, service)  # as they are by now
+    state, listed = read_json(states, project + ".json", (0,)), None
     if action == "repair":
-        listed = read_json(states, name + ".list", (0,), 1 << 28)
+        listed = read_json(states, project + ".list", (0,), 1 << 28)
         if listed is None:
             raise Refusal("Nothing is listed: call repair-list, and read its answer first.")
         listed = {(path, number) for path, number in listed["changes"]}
-    archived = action == "archive" or (state["archived"] and action != "restore")
-    owners = sorted({*state["owners"], *rights})
-    top = gate(root, project, group, bool(state["owners"]))
-    # Before anyone can write a file, it is known who may own files here.
-    write_json(states, name + ".json", {"owners": owners, "archived": archived})
-    work = Work(action, rights, set(owners), archived, listed)
-    work.correct(top, "", True)
+    work = Work(action, rights, set(state["owners"]), state["archived"], listed)
     work.walk(top, mount_of(top))
     if action == "repair-list":
-        write_json(states, name + ".list", {"changes": work.changes[:MOST_LISTED]})
+        write_json(states, project + ".list", {"changes": work.changes[:MOST_LISTED]})
     elif action == "repair":
-        os.unlink(name + ".list", dir_fd=states)
+        os.unlink(project + ".list", dir_fd=states)
     counts = {"unknown": unknown, "refused": work.refused, "changed": [p for p, _ in work.changes]}
     for key, names in counts.items():
         answer |= {key: names[:SHOWN], f"{key}_count": len(names)}
-    return answer | {"archived": archived}
+    return answer | {"archived": state["archived"]}
 
 
 def late(*_):

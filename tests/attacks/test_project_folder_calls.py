@@ -41,10 +41,10 @@ def site() -> Iterator[FolderSite]:
 
 @pytest.fixture(scope="module")
 def outside(site: FolderSite) -> Path:
-    """A folder of root's and one of a stranger's, to which links and names lead."""
+    """Folders of root, a stranger and a member, to which links and names lead."""
     place = site.home.demo / "outside"
     place.mkdir()
-    for name, uid in (("root", 0), ("stranger", PEOPLE["student01"])):
+    for name, uid in (("root", 0), ("stranger", PEOPLE["student01"]), ("grace", PEOPLE["grace"])):
         folder = place / name
         folder.mkdir()
         (folder / "secret").write_text(name)
@@ -233,6 +233,7 @@ def test_links_and_other_things_in_the_folder(site: FolderSite, outside: Path) -
     words = """
         cd "$1"; mkdir real; echo 1 > real/file
         ln -s "$2/root" folder; ln -s "$2/root/secret" file; ln -s /etc/shadow shadow
+        ln -s "$2/grace" graces; ln -s "$2/grace/secret" hers
         ln -s . self; ln -s real/../.. up; mkfifo pipe; ln -s real alias; ln -s /proc/self/fd/3 fd
         echo 1 > program; chmod 4755 program; echo 1 > twice; ln twice twice-too
         i=0; while [ $i -lt 250 ]; do mkdir deep; cd deep; i=$((i+1)); done; echo 1 > bottom
@@ -311,7 +312,7 @@ def test_races_that_swap_a_folder_for_a_link(site: FolderSite, outside: Path) ->
     """renameat2(2) exchanges two names at once, some hundred thousand times a second."""
     folder = site.make("eta", **TEAM)
     words = """
-        cd "$1"; mkdir real; ln -s "$2/stranger" link; echo 1 > file; ln -s "$2/root/secret" out
+        cd "$1"; mkdir real; ln -s "$2/grace" link; echo 1 > file; ln -s "$2/grace/secret" out
         mkdir real/in; ln -s "$2/root" real/there
         for n in 1 2 3 4 5 6 7 8 9; do echo 1 > real/in/$n; done
     """

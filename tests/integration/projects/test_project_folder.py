@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import a_home
+from machine import patience
 from project_folder_site import FolderSite, as_person, folder_site, needs_namespace, tree_hash
 
 pytestmark = needs_namespace
@@ -162,6 +165,26 @@ def test_a_kill_at_each_step_and_the_next_call_completes_it(site: FolderSite, ac
             break
         assert called.status == -9, called
     assert completed > 5 and len(hashes) == 1
+
+
+def test_the_gate_does_not_wait_for_a_long_walk(site: FolderSite) -> None:
+    """Who leaves is out, though another call walks through the files; that ends with new rights."""
+    folder = site.make("large", **TEAM)
+    assert as_person("ada", 'echo x > "$1/file"', folder)
+    (site.states / "large.walk").touch(mode=0o600)
+    with (site.states / "large.walk").open() as walks:
+        fcntl.flock(walks, fcntl.LOCK_EX)
+        site.tell("large", {"ada": "owner"})
+        site.begin("large", "make")
+        end = time.monotonic() + patience(20)
+        while as_person("grace", READ, folder / "file"):
+            assert time.monotonic() < end
+        below = os.getxattr(folder / "file", "system.posix_acl_access")
+        site.tell("large", {"ada": "owner", "barbara": "member"})
+    assert site.ended().answer["changed"] == ["file"]
+    assert os.getxattr(folder / "file", "system.posix_acl_access") != below
+    assert site.call("large", "make").answer["changed_count"] == 0
+    may(folder / "file", read={"ada", "barbara"}, write={"ada", "barbara"})
 
 
 def test_members_without_an_account_are_told(site: FolderSite) -> None:

@@ -89,11 +89,21 @@ class FolderSite:
         """Call the program as root. ``kill_at``: it is killed before this change of the system (1:
         the first). ``program``: start this as ``uid`` instead, with ``env`` as its environment.
         ``times``: that many calls at the same moment; the result is the last one's."""
-        assert self._process.stdin
         words = {"argv": argv, "kill_at": kill_at, "program": program, "uid": uid, "env": env or {}}
-        self._process.stdin.write(json.dumps(words | {"times": times}) + "\n")
-        self._process.stdin.flush()
+        self._send(words | {"times": times})
+        return self.ended()
+
+    def begin(self, *argv: str) -> None:
+        """Begin a call as root; `ended` waits for it."""
+        self._send({"argv": argv, "kill_at": 0, "program": (), "times": 1})
+
+    def ended(self) -> Called:
         return Called(*self._read())
+
+    def _send(self, words: dict[str, Any]) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(words) + "\n")
+        self._process.stdin.flush()
 
     def tell(self, project: str, text: str | dict[str, str]) -> None:
         """Write a project's file of members: members and roles, or any text."""
