@@ -124,6 +124,16 @@ def test_archived_is_read_only_and_restored_as_it_was(site: FolderSite) -> None:
     assert tree_hash(folder) == before
 
 
+def test_what_an_owner_forces_into_an_archive_is_read_only_too(site: FolderSite) -> None:
+    folder = site.make("forced", **TEAM)
+    assert as_person("ada", 'mkdir "$1/d"', folder)
+    site.call("forced", "archive")
+    words = 'chmod u+w "$1/d"; echo late > "$1/d/late"; mkdir "$1/d/e"'
+    assert as_person("ada", words, folder, umask=0)
+    assert not as_person("grace", WRITE, folder / "d" / "late")
+    assert not as_person("grace", 'touch "$1/d/e/new"', folder)
+
+
 def test_two_makes_at_once(site: FolderSite) -> None:
     site.tell("twice", TEAM)
     assert site.call("twice", "make", times=8).answer["refused"] == []
@@ -218,6 +228,12 @@ def test_the_probe_leaves_nothing(site: FolderSite) -> None:
         site.call("probe", "probe", kill_at=number)
     assert site.call("probe", "probe").answer["quota"]
     assert tree_hash(site.projects) == before
+    assert not (site.projects / ".probe").exists()
+
+
+def test_the_probe_sees_acls_without_effect(site: FolderSite) -> None:
+    refused = site.call("probe", "probe", ignored="setxattr")
+    assert refused.status == 3 and "does not follow its ACLs" in refused.err
     assert not (site.projects / ".probe").exists()
 
 

@@ -84,18 +84,27 @@ class FolderSite:
         assert line, "the process in the namespace ended"
         return json.loads(line)
 
-    def call(self, *argv: str, kill_at: int = 0, program: tuple[str, ...] = (), uid: int = 0,
-             env: dict[str, str] | None = None, times: int = 1) -> Called:  # fmt: skip
+    def call(
+        self,
+        *argv: str,
+        kill_at: int = 0,
+        program: tuple[str, ...] = (),
+        uid: int = 0,
+        env: dict[str, str] | None = None,
+        times: int = 1,
+        ignored: str = "",
+    ) -> Called:
         """Call the program as root. ``kill_at``: it is killed before this change of the system (1:
         the first). ``program``: start this as ``uid`` instead, with ``env`` as its environment.
-        ``times``: that many calls at the same moment; the result is the last one's."""
+        ``times``: that many calls at the same moment; the result is the last one's. ``ignored``: a
+        function of ``os`` that has no effect, as on a file system that only seems to do it."""
         words = {"argv": argv, "kill_at": kill_at, "program": program, "uid": uid, "env": env or {}}
-        self._send(words | {"times": times})
+        self._send(words | {"times": times, "ignored": ignored})
         return self.ended()
 
     def begin(self, *argv: str) -> None:
         """Begin a call as root; `ended` waits for it."""
-        self._send({"argv": argv, "kill_at": 0, "program": (), "times": 1})
+        self._send({"argv": argv, "kill_at": 0, "program": (), "times": 1, "ignored": ""})
 
     def ended(self) -> Called:
         return Called(*self._read())
@@ -177,6 +186,8 @@ def _in_child(helper: ModuleType, words: dict[str, Any], tell: int) -> None:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         if words["kill_at"]:
             _die_at(words["kill_at"])
+        if words["ignored"]:
+            setattr(os, words["ignored"], lambda *_, **__: None)
         status = helper.main(words["argv"])
     os.write(tell, json.dumps([status, out.getvalue(), err.getvalue()]).encode())
 
