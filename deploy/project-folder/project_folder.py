@@ -133,7 +133,7 @@ def rights_of(project, settings, service):
             rights[uid] = RIGHTS[role]
         else:
             unknown.append(name)
-    if not rights:
+    if members and not rights:
         raise Refusal("No member is a user here: look at the list, and at the name service.")
     return rights, unknown
 
@@ -184,7 +184,7 @@ class Work:
         """
         user, mask, kept = mode >> 6 & 7, mode >> 3 & 7, 0
         rows = {tag: rights for tag, rights, _ in ENTRY.iter_unpack((now or b"")[4:])}
-        if NAMED in rows:
+        if MASK in rows:
             kept = rows[GROUP]
         user, mask = user | kept & 2, mask | kept << 1 & 2
         if whole:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -127,10 +128,31 @@ def test_the_rule_allows_two_arguments_and_no_variable(site: FolderSite) -> None
     assert tree_hash(site.projects) == before
 
 
+def test_the_rule_of_an_older_sudo(site: FolderSite) -> None:
+    """Without regular expressions: it allows all actions, and no other program."""
+    site.make("older", **TEAM)
+    rule = Path(f"/proc/{site.pid}/root/etc/sudoers.d/portal-project-folder")
+    text = rule.read_text()
+    (older,) = re.findall(r"by itself:  (.+)", text)
+    (regular,) = re.findall(r"portal-project-folder (\^.+)", text)
+    rule.write_text(text.replace(regular, older))
+    helper, sudo = str(site.helper), ("sudo", "-n")
+    try:
+        statuses = {action: site.call(helper, "older", action, program=sudo, uid=HUB).status
+                    for action in ACTIONS}  # fmt: skip
+        wide = site.call(helper, "older", "make", "x", program=sudo, uid=HUB)
+        other = site.call("/bin/sh", program=sudo, uid=HUB)
+    finally:
+        rule.write_text(text)
+    assert statuses == dict.fromkeys(ACTIONS, 0)
+    assert wide.status == 2 and wide.err.startswith("Usage")
+    assert other.status == 1
+
+
 def rows() -> list[str]:
     """Return hostile files of members for the project "gamma"."""
     texts = ["", "null", "[]", "7", '"x"', "{", "\x00", "\udcff", "[" * 100_000, "1" * 10_000, "{}"]
-    bodies: list[object] = [None, [], "ada", 7, {}, ["ada"], {"ada": None}, {"ada": ["owner"]}]
+    bodies: list[object] = [None, [], "ada", 7, ["ada"], {"ada": None}, {"ada": ["owner"]}]
     bodies += [{"ada": role} for role in ("", "root", "Owner", "owner ", "rwx", 7, True, {"a": 1})]
     names = (
         *("root", "portal", "nobody", "daemon", "games", "bin", "mail"),

@@ -40,8 +40,12 @@ async def project_folders(site: Site) -> Result:
         )
     else:
         results += await _rule(site, [*folders.sudo, "-l", "-u", "root", str(settings.program)])
-        if not _owns(settings.members):
-            results.append(failure(f"'{site.account}' does not own {settings.members}", _INSTALL))
+        if not await asyncio.to_thread(_owns, settings.members):
+            results.append(
+                failure(
+                    f"'{site.account}' alone must be able to write {settings.members}", _INSTALL
+                )
+            )
     return worst(results)
 
 
@@ -101,4 +105,6 @@ async def _rule(site: Site, ask_for: list[str]) -> list[Result]:
 
 
 def _owns(place: Path) -> bool:
-    return place.is_dir() and place.stat().st_uid == os.geteuid()
+    """Return whether only this account can write into the folder."""
+    status = place.stat() if place.is_dir() else None
+    return status is not None and status.st_uid == os.geteuid() and not status.st_mode & 0o022

@@ -46,7 +46,7 @@ class FolderMembers(Frozen):
     """Members of a project, as the program reads them."""
 
     project: SpaceName
-    members: Annotated[dict[Login, FolderRole], Field(min_length=1, max_length=400)]
+    members: Annotated[dict[Login, FolderRole], Field(max_length=400)]
 
 
 class FolderAnswer(Frozen):
@@ -88,7 +88,8 @@ class ProjectFolders:
 
     async def make(self, project: str, members: Mapping[str, FolderRole]) -> FolderAnswer:
         """Make the project's folder, or give its members their rights; repeat it after each change
-        of them. Files keep the mode that their owners gave them. Raises PortalError."""
+        of them. Without members, it is closed to all. Files keep the mode that their owners gave
+        them. Raises PortalError."""
         await asyncio.to_thread(self._write_members, project, members)
         return await self._call(project, "make", _WHOLE)
 

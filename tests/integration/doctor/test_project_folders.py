@@ -108,9 +108,12 @@ def test_a_file_system_without_acls(site: FolderSite) -> None:
 
 
 def test_settings_and_folders_that_are_wrong(site: FolderSite) -> None:
+    site.members.chmod(0o775)
+    assert "alone must be able to write" in examined(site)["found"]
+    site.members.chmod(0o755)
     os.chown(site.members, 0, 0)
     found = examined(site)
-    assert found["level"] == "failure" and "does not own" in found["found"], found
+    assert found["level"] == "failure" and "alone must be able" in found["found"], found
     site.projects.chmod(0o777)
     found = examined(site)
     assert found["level"] == "failure" and "could be replaced" in found["found"], found

@@ -117,7 +117,7 @@ async def test_no_call_for_other_names(tmp_path: Path, members: Path, name: str)
 
 async def test_wrong_members_and_places(tmp_path: Path, members: Path) -> None:
     caller = calling(tmp_path, f"echo '{ANSWER}'")
-    for wrong in ({}, {"a:b": FolderRole.OWNER}, {"a\n": FolderRole.OWNER}):
+    for wrong in ({"": FolderRole.OWNER}, {"a:b": FolderRole.OWNER}, {"a\n": FolderRole.OWNER}):
         with pytest.raises(InvalidRequest, match="members"):
             await caller.make("p", wrong)
     members.rmdir()

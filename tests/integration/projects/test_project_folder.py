@@ -124,6 +124,22 @@ def test_archived_is_read_only_and_restored_as_it_was(site: FolderSite) -> None:
     assert tree_hash(folder) == before
 
 
+def test_a_project_without_members_is_closed_to_all(site: FolderSite) -> None:
+    folder = site.make("alone", **TEAM)
+    assert as_person("ada", 'echo 1 > "$1/file"; echo 1 > "$1/r"; chmod a-w "$1/r"', folder)
+    before = tree_hash(folder)
+    site.call("alone", "archive")
+    archived = tree_hash(folder)
+    site.make("alone")
+    may(folder / "file", read=set(), write=set())
+    site.make("alone", **TEAM)
+    assert tree_hash(folder) == archived
+    site.call("alone", "restore")
+    assert tree_hash(folder) == before
+    site.make("alone")
+    may(folder / "file", read=set(), write=set())
+
+
 def test_what_an_owner_forces_into_an_archive_is_read_only_too(site: FolderSite) -> None:
     folder = site.make("forced", **TEAM)
     assert as_person("ada", 'mkdir "$1/d"', folder)
