@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from portal.models.person import Person
@@ -15,7 +15,6 @@ from .members import ProjectMembers
 from .rules import ProjectRules
 from .service import ProjectService
 from .settings import Projects
-from .space import ProjectSpace
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -54,11 +53,6 @@ class ProjectParts:
         catalog = self._services.catalog
         await catalog.load()
         return [environment.name for environment in catalog.visible_to(person)]
-
-    def groups_of(self, person: Person) -> Iterator[str]:
-        """Yield the groups of the person's projects, which may be newer than the login's."""
-        known = self._memberships.known(person.name)
-        return (f"{ProjectSpace.group_prefix}{member.space}" for member in known)
 
     async def status_of(self, record: SessionRecord) -> dict[str, Any]:
         """Return what a session is told of its project."""

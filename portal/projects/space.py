@@ -21,7 +21,6 @@ class ProjectSpace(JobSpace):
     sees the home. ``folder``: of the project, None without one."""
 
     noun = option = OPTION
-    group_prefix = "project-"
     more_choices = frozenset({"partition", "qos", "constraint"})
     launch = "spawners.launch.projects:ProjectLaunch"
 

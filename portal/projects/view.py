@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 import time
-from pathlib import Path
 
 from portal.launch.kinds import kind_of
 from portal.models.person import Person
@@ -25,6 +22,7 @@ from .bodies import (
 )
 from .models import StoredProject
 from .parts import ProjectParts
+from .place import folder_path, is_folder
 
 _WEEK = 7 * 86400.0
 _FOLDER = 2.0  # seconds that a page waits for the file system
@@ -113,22 +111,14 @@ def budget_use(budget: float | None, used: float, weekly: float, now: float) -> 
 
 async def folder_of(root: str, name: str) -> FolderItem:
     """Return the folder of a project below ``root``, "" if the site has none."""
-    if not root:
+    path = folder_path(root, name)
+    if not path:
         return FolderItem(path="", exists=False)
-    path = f"{root.rstrip('/')}/{name}"
     try:
         exists = await asyncio.wait_for(asyncio.to_thread(is_folder, path), _FOLDER)
     except (TimeoutError, OSError):
         return FolderItem(path=path, exists=None)
     return FolderItem(path=path, exists=exists)
-
-
-def is_folder(path: str) -> bool:
-    """Return True for a directory that is no link. Raises OSError if that is not known."""
-    try:
-        return stat.S_ISDIR(os.lstat(Path(path)).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
 
 
 def _work_item(record: SessionRecord) -> WorkItem:

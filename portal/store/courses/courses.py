@@ -31,3 +31,4 @@ class CourseTable(SpaceTable[StoredCourse]):
     """The table of courses. Every method raises StoreUnavailable."""
 
     table, model, noun, member_table = courses, StoredCourse, "course", MemberTable
+    members: MemberTable

@@ -56,8 +56,8 @@ class Site:
     def __init__(self, client: httpx.AsyncClient, parts: Services) -> None:
         self.client, self.parts = client, parts
         self.projects = parts.parts_for(ProjectParts)
-        self.hub: FakeHub = parts.hub  # type: ignore[assignment]
-        self.directory: Directory = parts.directory  # type: ignore[assignment]
+        self.hub: FakeHub = parts.hub
+        self.directory: Directory = parts.directory
 
     async def ask(self, who: str, method: str, path: str, body: Any = None) -> httpx.Response:
         headers = {"Authorization": f"token {who}"}
@@ -171,8 +171,8 @@ async def test_the_policy_approves_what_it_says_and_nothing_more(tmp_path: Path)
         edit = {"project": more, "number": detail["number"]}
         message = await site.refused(403, "olga", "PUT", "projects/proteins", edit)
         assert "more than 100 GPU-hours" in message
-        body = {"people": ["mike", "rita", "eve"], "role": "member"}
-        message = await site.refused(400, "olga", "POST", "projects/proteins/members", body)
+        members = {"people": ["mike", "rita", "eve"], "role": "member"}
+        message = await site.refused(400, "olga", "POST", "projects/proteins/members", members)
         assert "at most 3 members" in message
 
 

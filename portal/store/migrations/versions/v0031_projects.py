@@ -1,4 +1,7 @@
-"""Projects and their members."""
+"""Projects, their members, and the project of a run."""
+
+import sqlalchemy as sa
+from alembic import op
 
 from portal.store.migrations.columns import (
     create_index,
@@ -33,3 +36,4 @@ def upgrade() -> None:
         key=["project", "person"],
     )
     create_index("project_members", "person")
+    op.add_column("runs", sa.Column("project", sa.Text(), nullable=False, server_default=""))

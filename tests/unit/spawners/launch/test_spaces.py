@@ -127,8 +127,9 @@ async def placed(kind: Kind, saved: StoredTeam, *, used: float = 0.0, **options:
         return used if space == "proteins" else 0.0
 
     store: Any = SimpleNamespace(usage=SimpleNamespace(of_space=of_space))
+    of_teams = SimpleNamespace(of_user=none, membership=membership)
     shared = SimpleNamespace(
-        memberships=SimpleNamespace(of_user=none, membership=membership),
+        memberships=SimpleNamespace(of={"team": of_teams}.__getitem__),
         catalog=SimpleNamespace(load=none, offering=SimpleNamespace(offer_for=offer_for)),
         budgets=Budgets(store),
     )
@@ -193,8 +194,10 @@ async def test_its_launch_page_is_one_button() -> None:
     async def away(*_: Any, **__: Any) -> None:
         raise NotAllowed("There is no team 'proteins' that you can access.")
 
+    of_teams = SimpleNamespace(of_user=away)
     shared = SimpleNamespace(
-        memberships=SimpleNamespace(of_user=away), form=LaunchForm(config=Config())
+        memberships=SimpleNamespace(of={"team": of_teams}.__getitem__),
+        form=LaunchForm(config=Config()),
     )
     spawner: Any = SimpleNamespace(
         name="team-proteins", user=SimpleNamespace(name="ada"), shared=shared
