@@ -21,6 +21,7 @@ class ProjectSpace(JobSpace):
     sees the home. ``folder``: of the project, None without one."""
 
     noun = option = OPTION
+    offered = True
     more_choices = frozenset({"partition", "qos", "constraint"})
     launch = "spawners.launch.projects:ProjectLaunch"
 

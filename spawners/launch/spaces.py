@@ -18,6 +18,7 @@ from portal.errors import NotAllowed, PortalError
 from portal.launch.in_space import check_asked
 from portal.launch.kinds import Address
 from portal.launch.kinds.closed import closed
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import AskedFor, Kind, LaunchFacts, Place
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import ClusterSnapshot
@@ -30,6 +31,8 @@ from portal.work.run.kind import Run
 from ..lifecycle.stop_reason import SERVICE
 from ..session import SessionSpawner
 from .other_launches import other_launches
+
+_PATIENCE = 0.3  # seconds that a page waits for the database
 
 
 class SpaceLaunch:
@@ -123,6 +126,24 @@ async def place_in_space(
     # Nothing is awaited after this, or launches at the same moment would not see each other.
     _check_held(spawner, kind, space, offered, asked)
     return Place({offered.name: offered}, snapshot, kind.model_copy(update={"space": job_space}))
+
+
+async def offered_spaces(spawner: SessionSpawner) -> list[Space]:
+    """Return the owner's spaces that the launch page offers, by title; while the database does not
+    answer, those known before."""
+    memberships, user = spawner.shared.memberships, spawner.user.name
+    try:
+        own = [*(await memberships.mine(user, patience=_PATIENCE)).values()]
+    except (PortalError, TimeoutError):
+        own = memberships.known_to(user)
+    now = time.time()
+    spaces = [
+        membership.stored.space
+        for membership in own
+        if type_of(membership.stored.space).offered
+        and not closed(JupyterLab, membership.stored, membership.role, now)
+    ]
+    return sorted(spaces, key=lambda space: space.title.casefold())
 
 
 async def space_form(

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
+from traitlets.config import Config
 
 from portal.errors import InvalidRequest, NotAllowed, Unavailable
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import Kind, LaunchFacts, Place
 from portal.launch.policy import decide
-from portal.launch.request import Asked
+from portal.launch.request import Asked, options_from_form
 from portal.models.catalog.environment import Bind, Environment, EnvironmentKind
 from portal.models.cluster.cluster import Association
 from portal.models.session.resources import Resources
@@ -27,9 +28,11 @@ from portal.setting import SiteSettings
 from portal.spaces.membership_cache import MembershipCache
 from portal.work.kernel.kind import JobKernel
 from portal.work.run.kind import Run
+from spawners.form.choices import space_fields
+from spawners.form.form import LaunchForm
 from spawners.host.blocking import Blocking
 from spawners.launch.budgets import Budgets
-from spawners.launch.spaces import place_in_space
+from spawners.launch.spaces import offered_spaces, place_in_space
 
 LAB = Environment(
     name="lab",
@@ -259,3 +262,25 @@ async def test_a_launch_is_cheap_for_a_member_of_many_projects() -> None:
     cache = MembershipCache(space, members).of("project")
     await cache.membership("ada", "p150")
     assert asked == ["p150"]  # not one question for each of them
+
+
+async def test_the_launch_page_offers_the_user_s_projects() -> None:
+    closed = stored(SpaceState.ARCHIVED)
+    for saved, names in ((stored(), ["proteins"]), (closed, [])):
+        site = Site(saved, Role.READER)
+        user = SimpleNamespace(name="ada")
+        spawner: Any = SimpleNamespace(shared=site.shared, user=user)
+        spaces = await offered_spaces(spawner)
+        assert [space.name for space in spaces] == names
+    (field,) = space_fields([stored().project], {"project": "proteins"})
+    assert (field.option, field.label) == ("project", "For a project")
+    assert [(choice.value, choice.selected) for choice in field.choices] == [
+        ("", False),
+        ("proteins", True),
+    ]
+    view = LaunchForm(config=Config()).view(
+        snapshot(gpu_node("gpu01", "v100", 4)), [LAB], (BIO,), ADA, spaces=[stored().project]
+    )
+    html = LaunchForm(config=Config()).render(view)
+    assert '<select class="form-select" id="launch-project" name="project">' in html
+    assert options_from_form({"project": ["proteins"]}) == {"project": "proteins"}
