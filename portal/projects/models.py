@@ -13,7 +13,7 @@ from portal.models.session.resources import Resources
 from portal.models.space import Member, Role, Space, SpaceName, StoredSpace
 
 _YEARS = (2000, 2200)  # others are typing errors, which clocks may not support
-PROJECT = r"[a-z0-9]+(-[a-z0-9]+)*"
+PROJECT = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 ProjectRole = Literal[Role.OWNER, Role.MEMBER, Role.READER]
 # What is charged to a project is started by these.
 WORKERS = frozenset({Role.OWNER, Role.MEMBER})

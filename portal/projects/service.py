@@ -39,9 +39,13 @@ class ProjectService:
         """Table of projects."""
         return self.store.table(ProjectTable)
 
+    def may_create(self, by: Person) -> bool:
+        """Return True if the user may request projects."""
+        return self.settings.approval != "off" or by.may(PROJECTS_MANAGE)
+
     def demand_creation(self, by: Person) -> None:
-        """Raise NotAllowed if the user cannot request projects."""
-        if self.settings.approval == "off" and not by.may(PROJECTS_MANAGE):
+        """Raise NotAllowed if ``may_create`` is false."""
+        if not self.may_create(by):
             raise NotAllowed("Only admins create projects here. Ask an admin of this portal.")
 
     async def create(

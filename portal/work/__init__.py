@@ -70,6 +70,8 @@ add_features(
         tables=(ProjectTable,),
         parts="portal.projects.parts:ProjectParts",
         endpoints="portal.projects.endpoints:ENDPOINTS",
+        pages="portal.projects.pages:PROJECT_PAGES",
+        navigation=(Entry("Projects", "projects", "people-group", Group.SPACES),),
     ),
     Feature(
         "tensorboard",
