@@ -40,7 +40,7 @@ class ProjectAction(Action):
     async def admit(self) -> None:
         """Admit those who may ask; record all others in the audit log."""
         name = self.path_kwargs["project"]
-        memberships = self.parts.memberships.of("project")
+        memberships = self.parts.memberships.of_type("project")
         roles = self.readers if self.request.method in ("GET", "HEAD") else self.changers
         try:
             membership: Membership | None = await memberships.membership(self.person.name, name)
@@ -68,7 +68,7 @@ class ProjectAction(Action):
 
     async def fresh(self) -> StoredProject:
         """Return the project as it is now, even if another process has changed it."""
-        stored: StoredProject = await self.parts.memberships.of("project").space(
+        stored: StoredProject = await self.parts.memberships.of_type("project").space(
             self.stored.name, fresh=True
         )
         return stored

@@ -52,7 +52,7 @@ class ProjectList(Action):
         """Return projects of all states to their members. Holders of the scope for it get
         everyone's, with the requests."""
         parts, store = self.parts_for(ProjectParts), self.parts.store
-        mine = await self.parts.memberships.of("project").mine(self.person.name)
+        mine = await self.parts.memberships.of_type("project").mine(self.person.name)
         projects: dict[str, Any] = {name: each.stored for name, each in mine.items()}
         if self.person.may(PROJECTS_MANAGE) and not self.query.mine:
             projects = {stored.name: stored for stored in await store.table(ProjectTable).all()}

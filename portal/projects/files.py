@@ -96,7 +96,7 @@ class ProjectExport(ProjectAction):
     async def on_get(self, project: str) -> None:
         """Return a file from which the same project can be made, here or elsewhere."""
         async with self.audited(ProjectAudit.EXPORT_PROJECT, f"project {project}"):
-            members = await self.project_parts.members.of(project)
+            members = await self.project_parts.members.members_of(project)
             text = project_text(self.stored.project, members.values())
         self.set_header("Content-Disposition", f'attachment; filename="{project}.project.yaml"')
         self.finish(text)

@@ -61,7 +61,7 @@ class Leaving:
     _copied: dict[str, tuple[float, str]] = field(default_factory=dict)  # by project: when, group
     _asked: float = float("-inf")
 
-    async def look(self, now: float) -> None:
+    async def look_at_projects(self, now: float) -> None:
         """Do what is due at ``now`` (Unix seconds). Raises StoreUnavailable, HubUnavailable."""
         table = self.store.table(ProjectTable)
         projects = {stored.name: stored for stored in await table.all()}
@@ -92,7 +92,8 @@ class Leaving:
     async def _copy_group(self, stored: StoredProject, now: float) -> None:
         group = stored.project.roster_group
         at, before = self._copied.get(stored.name, (float("-inf"), ""))
-        if stored.state is SpaceState.ARCHIVED or (not group and not before):
+        # Before an admin or the policy approves it, its owner learns nothing of a group.
+        if stored.state is not SpaceState.APPROVED or (not group and not before):
             return
         if group != before or now - at >= _GROUPS:
             await self.members.copy_group(stored)
@@ -107,7 +108,9 @@ class Leaving:
 
     async def _end_sessions(self, projects: Mapping[str, StoredProject], now: float) -> None:
         living = [each for each in await self.store.sessions.living() if each.space in projects]
-        people = {name: await self.members.of(name) for name in {each.space for each in living}}
+        people = {
+            name: await self.members.members_of(name) for name in {each.space for each in living}
+        }
         ending: dict[str, tuple[float, str]] = {}
         for record in living:
             stored = projects[record.space]
@@ -116,14 +119,15 @@ class Leaving:
                 continue
             at, _ = self._ending.get(record.id, (now + self._grace_of(record), ""))
             ending[record.id] = at, reason
-            if now >= at:
-                await self._stop(record, reason)
+            if now >= at and await self._stop(record, reason):
+                ending[record.id] = now + self.grace, reason  # it may still be stopping
         self._ending = ending
 
     def _grace_of(self, record: SessionRecord) -> float:
         return self.grace if record.state is SessionState.RUNNING else 0.0
 
-    async def _stop(self, record: SessionRecord, reason: str) -> None:
+    async def _stop(self, record: SessionRecord, reason: str) -> bool:
+        """Return True if the Hub stops the session."""
         try:
             words = StopReason(code=StopCode.SPACE_LEFT, words=reason.replace('"', "'"))
             await self.hub.stop_server(record.user, record.server, reason=words)
@@ -133,13 +137,14 @@ class Leaving:
                 "The session of %s in the project %s could not be stopped: %s",
                 *(record.user, record.space, error),
             )
-            return
+            return False
         await self._noted(
             ProjectAudit.STOP_PROJECT_SESSION,
             record.space,
             f"Session {record.id}. {reason}",
             record.user,
         )
+        return True
 
     async def _ask_owners(self, projects: Mapping[str, StoredProject], now: float) -> None:
         known: dict[str, bool] = {}
@@ -147,7 +152,7 @@ class Leaving:
         for name, stored in projects.items():
             if stored.state is SpaceState.ARCHIVED:
                 continue
-            members = (await self.members.of(name)).values()
+            members = (await self.members.members_of(name)).values()
             owners = [member.person for member in members if member.role is Role.OWNER]
             for owner in owners:
                 if owner not in known:

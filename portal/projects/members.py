@@ -48,7 +48,7 @@ class ProjectMembers:
     def _services(self) -> frozenset[str]:
         return service_accounts(self.settings.config)
 
-    async def of(self, project: str) -> dict[str, ProjectMember]:
+    async def members_of(self, project: str) -> dict[str, ProjectMember]:
         """Return the members of a project by name."""
         return {member.person: member for member in await self._table.members.of_space(project)}
 
@@ -80,7 +80,7 @@ class ProjectMembers:
         names = await self.checked(people)
         async with self._lock:
             await self._demand_open(stored)
-            before = await self.of(stored.name)
+            before = await self.members_of(stored.name)
             new = [name for name in names if name not in before or before[name].role is not role]
             if len(before.keys() | set(names)) > min(most, MOST):
                 raise InvalidRequest(
@@ -96,7 +96,7 @@ class ProjectMembers:
         """Remove a member. Raises NotFound, Conflict for the last owner, and for one who would come
         back from the directory's group."""
         async with self._lock:
-            before = await self.of(stored.name)
+            before = await self.members_of(stored.name)
             if person not in before:
                 raise NotFound(f"The project '{stored.name}' has no such member.")
             if before[person].source == "group" and stored.project.roster_group:
@@ -116,7 +116,7 @@ class ProjectMembers:
             raise InvalidRequest("Name another user than the owner who hands over.", "person")
         async with self._lock:
             await self._demand_open(stored)
-            before = await self.of(stored.name)
+            before = await self.members_of(stored.name)
             if giver not in before or before[giver].role is not Role.OWNER:
                 raise Conflict(f"'{giver}' is no owner of the project any more. Reload it.")
             await self._put(stored.name, [name], Role.OWNER, by)
@@ -128,15 +128,19 @@ class ProjectMembers:
         group = stored.project.roster_group
         try:
             names = await self.directory.members_of(group) if group and self.directory.on else ()
+            if len(names) > MOST:
+                raise InvalidRequest(
+                    f"The group '{group}' has {len(names)} users; the limit is {MOST}."
+                )
         except PortalError as error:
             if self.troubles.get(stored.name) != error.message:
                 self.log.warning("The group of project %s: %s", stored.name, error.message)
             self.troubles[stored.name] = error.message
             return
         self.troubles.pop(stored.name, None)
-        people = [name for name in names if not is_service(name, self._services)][:MOST]
+        people = [name for name in names if not is_service(name, self._services)]
         async with self._lock:
-            before = await self.of(stored.name)
+            before = await self.members_of(stored.name)
             gone = [
                 member.person
                 for member in before.values()

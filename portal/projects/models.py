@@ -37,7 +37,7 @@ class Project(Space):
     job_kernels: bool = True
     runs: bool = True
     data: Literal[None] = None  # its folder is the site's (c.Projects.root)
-    together: Literal[False] = False  # rooms are of courses
+    together: Literal[False] = False
 
     @model_validator(mode="after")
     def _has_a_real_end(self) -> Self:

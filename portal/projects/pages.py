@@ -33,7 +33,7 @@ class ProjectPage(Page):
         """Answer 404 if this person may not know of it. While the database is down, the page says
         so itself."""
         name = segments[0]
-        memberships = self.parts.memberships.of("project")
+        memberships = self.parts.memberships.of_type("project")
         with contextlib.suppress(StoreUnavailable):
             try:
                 if self.person.may(PROJECTS_MANAGE):

@@ -26,7 +26,7 @@ class ProjectParts:
     def __init__(self, services: Services) -> None:
         self._services = services
         store, cluster = services.store, services.cluster
-        self._memberships = services.memberships.of("project")
+        self._memberships = services.memberships.of_type("project")
         self.settings = services.settings.get(Projects)
         self.members = ProjectMembers(
             store, self._memberships, services.directory, self.settings, services.log
@@ -44,7 +44,7 @@ class ProjectParts:
     async def _look(self) -> None:
         await Periodic(
             "The look at projects",
-            lambda: self.leaving.look(time.time()),
+            lambda: self.leaving.look_at_projects(time.time()),
             self.leaving.interval,
             self._services.log,
         ).run()

@@ -65,6 +65,10 @@ class ProjectRules:
                 return ""
             what = f" more of: {', '.join(more)}" if before else " the project"
             return f"An admin of the portal must approve{what}."
+        if "roster_group" in more:
+            return (
+                "Members from a group of the directory need the approval of an admin of the portal."
+            )
         largest = self.settings.largest_budget
         if "budget" in more and (project.budget is None or project.budget > largest):
             return (
@@ -93,6 +97,8 @@ class ProjectRules:
 
 def _more(before: Project | None, project: Project) -> Iterator[str]:
     """Yield the fields in which a project is more than ``before``; None: nothing was approved."""
+    if project.roster_group and (before is None or project.roster_group != before.roster_group):
+        yield "roster_group"
     if before is None:
         yield from ("budget", "account")
         return

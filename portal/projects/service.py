@@ -99,7 +99,7 @@ class ProjectService:
         await self.rules.check(project, by, stored.project)
         approved = stored.state is SpaceState.APPROVED
         before = stored.project if approved else None
-        count = len(await self.members.of(stored.name))
+        count = len(await self.members.members_of(stored.name))
         reason = await self._reason(project, by, count, before)
         if approved and reason:
             raise NotAllowed(f"{reason} Nothing was changed.")
@@ -138,7 +138,7 @@ class ProjectService:
         ended = stored.project.closed(time.time())
         if ended and not by.may(PROJECTS_MANAGE):
             raise Conflict(f"{ended} Only an admin of the portal can restore it, without an end.")
-        count = len(await self.members.of(stored.name))
+        count = len(await self.members.members_of(stored.name))
         reason = await self._reason(stored.project, by, count)
         state = SpaceState.REQUESTED if reason else SpaceState.APPROVED
         project = stored.project

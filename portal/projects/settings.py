@@ -40,12 +40,8 @@ class Projects(LoggingConfigurable):
         'c.Projects.accounts = ["bio", "physics-*"]',
     )
 
-    per_user = setting(
-        Integer(20, min=1, max=1000),
-        """Maximum number of projects that a user owns or requests at a time. Admins have no
-        limit.""",
-        "c.Projects.per_user = 5",
-    )
+    # Projects that a user other than an admin owns or requests at a time.
+    per_user = Integer(20)
 
     root = setting(
         Unicode(""),

@@ -73,7 +73,7 @@ async def detail_of(
     """Return a project as its members see it. Raises StoreUnavailable."""
     name, now = stored.name, time.time()
     hours = {row.key: row.held_hours for row in await store.usage.by_person(name)}
-    members = await parts.members.of(name)
+    members = await parts.members.members_of(name)
     role = members[person.name].role if person.name in members else None
     living = await store.sessions.of_space(name, now)
     return ProjectDetail(

@@ -99,7 +99,7 @@ class MembershipCache(Generic[_Stored]):
         pairs = [(self.known_space(member.space), member.role) for member in self.known(person)]
         return [Membership(stored, role) for stored, role in pairs if stored is not None]
 
-    def of(self, noun: str) -> MembershipCache[Any]:
+    def of_type(self, noun: str) -> MembershipCache[Any]:
         """Return this cache for one type of spaces: others do not exist there."""
         cache = copy.copy(self)
         cache.noun = noun

@@ -79,7 +79,7 @@ class SpaceLaunch:
 async def _launch(spawner: SessionSpawner, type_: type[JobSpace], name: str) -> SpaceLaunch:
     """Return the owner's launches in a space of this type, whose membership is queried anew: the
     space may be seconds old, and all ask for it at once. Raises NotAllowed, StoreUnavailable."""
-    memberships, user = spawner.shared.memberships.of(type_.noun), spawner.user.name
+    memberships, user = spawner.shared.memberships.of_type(type_.noun), spawner.user.name
     await memberships.of_user(user, fresh=True)
     membership = await memberships.membership(user, name)
     stored = membership.stored

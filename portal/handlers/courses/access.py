@@ -39,7 +39,7 @@ class CourseAction(Action):
     async def admit(self) -> None:
         """Admit those who may ask; record all others in the audit log."""
         name = self.path_kwargs["course"]
-        memberships, roles = self.parts.memberships.of("course"), self.roles
+        memberships, roles = self.parts.memberships.of_type("course"), self.roles
         if self.changers is not None and self.request.method not in ("GET", "HEAD"):
             roles = self.changers
         try:

@@ -114,7 +114,7 @@ class CoursePageBase(Page):
         Raises NotAllowed, in the same words if there is no such course, with an audit log entry.
         """
         with contextlib.suppress(NotAllowed, NotFound):
-            memberships = self.parts.memberships.of("course")
+            memberships = self.parts.memberships.of_type("course")
             membership = await memberships.membership(self.person.name, name)
             if membership.role in roles:
                 return membership
@@ -165,7 +165,7 @@ class CoursesPage(CoursePageBase):
         courses: list[StoredCourse] = []
         error = ""
         try:
-            memberships = await self.parts.memberships.of("course").mine(self.person.name)
+            memberships = await self.parts.memberships.of_type("course").mine(self.person.name)
             if self.manages:
                 courses = await self.parts.store.courses.all()
         except StoreUnavailable as failed:
@@ -223,7 +223,7 @@ class CoursePage(CoursePageBase):
 
     async def get(self, *segments: str) -> None:
         membership = await self.membership(segments[0], frozenset(Role))
-        courses = self.parts.memberships.of("course")
+        courses = self.parts.memberships.of_type("course")
         stored = membership.stored if membership else await courses.space(segments[0])
         role = membership.role if membership else None
         preview = self.get_query_argument("as", "") == "student"
@@ -284,7 +284,7 @@ class CourseBoardPage(CoursePageBase):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         membership = await self.membership(segments[0], STAFF)
-        courses = self.parts.memberships.of("course")
+        courses = self.parts.memberships.of_type("course")
         stored = membership.stored if membership else await courses.space(segments[0])
         role = membership.role if membership else None
         board = await self.parts_for(CourseParts).boards.board_of(stored, private=role is not None)

@@ -47,7 +47,7 @@ class CourseParts:
     def __init__(self, services: Services) -> None:
         store, hub, log, note = services.store, services.hub, services.log, services.note
         cluster, dashboard, subdomains = services.cluster, services.dashboard, services.subdomains
-        self._dashboard, self._memberships = dashboard, services.memberships.of("course")
+        self._dashboard, self._memberships = dashboard, services.memberships.of_type("course")
         self._store, self._prefix = store, services.prefix
         self._home = HomeCourses(services)
         self.settings = services.settings.get(Courses)

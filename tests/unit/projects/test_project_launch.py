@@ -259,7 +259,7 @@ async def test_a_launch_is_cheap_for_a_member_of_many_projects() -> None:
         await asyncio.sleep(0)
         return saved[name]
 
-    cache = MembershipCache(space, members).of("project")
+    cache = MembershipCache(space, members).of_type("project")
     await cache.membership("ada", "p150")
     assert asked == ["p150"]  # not one question for each of them
 

@@ -17,6 +17,7 @@ import yaml
 from courses_site import CATALOG, Cluster, Directory, snapshot
 from fake_hub import FakeHub
 from session_endpoints import parts_on, person, served
+from session_records import recorded
 
 from portal.assembly import Services
 from portal.catalog import EnvironmentCatalog
@@ -91,7 +92,7 @@ class Site:
     async def session(self, user: str, state: str = "running", **more: Any) -> SessionRecord:
         """Record a session of the project 'proteins'."""
         values = {"submitted_at": time.time(), "work": "jupyterlab", "space": "proteins", **more}
-        record = SessionRecord(
+        record = recorded(
             id=f"s-{user}", user=user, server="work", state=SessionState(state), **values
         )
         await self.parts.store.sessions.save(record)
@@ -160,7 +161,7 @@ async def test_the_policy_approves_what_it_says_and_nothing_more(tmp_path: Path)
         assert await state() == "approved"
         assert await state(name="p2", budget=101) == "requested"
         assert await state(name="p3", budget=None) == "requested"
-        assert await state(name="p4", account="teaching", budget=0) == "approved"
+        assert await state(name="p4", roster_group="staff") == "requested"
         message = await site.refused(403, "olga", "POST", "projects", {"project": PROTEINS})
         assert "the limit is 4" in message
         # An account that Slurm does not let its owner use.
@@ -185,6 +186,7 @@ async def test_more_than_was_approved_takes_an_admin(site: Site) -> None:
         ({"ends": "2090-01-02"}, "ends"),
         ({"ends": None}, "ends"),
         ({"largest": {"gpus": 3}}, "largest.gpus"),
+        ({"roster_group": "staff"}, "roster_group"),
     ]
     for change, field in raises:
         edit = {"project": made["project"] | change, "number": made["number"]}
@@ -232,7 +234,7 @@ async def test_a_project_always_has_an_owner(site: Site) -> None:
         site.ask("olga", "POST", f"{at}/leave"), site.ask("mike", "POST", f"{at}/leave")
     )
     assert sorted((first.status_code, second.status_code)) == [204, 409]
-    members = await site.projects.members.of("proteins")
+    members = await site.projects.members.members_of("proteins")
     assert [m.role for m in members.values()].count(Role.OWNER) == 1
 
 
@@ -349,7 +351,7 @@ async def test_members_are_users_that_exist(site: Site) -> None:
     for name, words in (("nobody1", "no user 'nobody1'"), ("root", "service account")):
         body = {"people": ["eve", name], "role": "member"}
         assert words in await site.refused(400, "olga", "POST", at, body)
-    assert "eve" not in await site.projects.members.of("proteins")
+    assert "eve" not in await site.projects.members.members_of("proteins")
     for people in ([], ["a b"], ["a/b"], ["x" * 256], "eve"):
         assert (await site.ask("olga", "POST", at, {"people": people})).status_code == 400
     body = {"people": ["eve"], "role": "student"}
@@ -367,16 +369,17 @@ async def test_who_is_removed_is_warned_and_then_stopped(site: Site) -> None:
     leaving, now = site.projects.leaving, time.time()
     records = {who: await site.session(who) for who in ("olga", "mike", "rita")}
     site.hub.running = {(who, "work"): "ready" for who in records}
-    await leaving.look(now)
+    await leaving.look_at_projects(now)
     assert not any(leaving.messages(record) for record in records.values())
     await site.done("olga", "DELETE", "projects/proteins/members?person=mike")
-    await leaving.look(now + 20)
+    await leaving.look_at_projects(now + 20)
     (message,) = leaving.messages(records["mike"])
     assert "no longer a member of the project 'Proteins'" in message.text and message.id < 0
     assert site.hub.stopped == []
-    await leaving.look(now + 79)
+    await leaving.look_at_projects(now + 79)
     assert site.hub.stopped == []
-    await leaving.look(now + 80)
+    await leaving.look_at_projects(now + 80)
+    await leaving.look_at_projects(now + 100)  # it is still stopping
     (stop,) = site.hub.stopped
     assert stop[:2] == ("mike", "work") and "no longer a member" in str(stop[2])
     assert ("the portal", "stop-project-session", "project proteins", "done") in await site.audit()
@@ -394,9 +397,9 @@ async def test_a_member_who_becomes_a_reader_loses_the_writable_folder(site: Sit
     site.hub.running = {("mike", "work"): "ready", ("rita", "work"): "ready"}
     body = {"people": ["mike"], "role": "reader"}
     await site.done("olga", "POST", "projects/proteins/members", body)
-    await site.projects.leaving.look(time.time())
+    await site.projects.leaving.look_at_projects(time.time())
     assert "now a reader" in site.projects.leaving.messages(before)[0].text
-    await site.projects.leaving.look(time.time() + 60)
+    await site.projects.leaving.look_at_projects(time.time() + 60)
     assert [stop[0] for stop in site.hub.stopped] == ["mike"]
 
 
@@ -405,7 +408,7 @@ async def test_a_project_is_archived_at_its_end_and_its_sessions_stop(site: Site
     await site.session("mike", state="pending")
     site.hub.running = {("mike", "work"): "pending"}
     after = 3792000000.0  # 2090-03-01
-    await site.projects.leaving.look(after)
+    await site.projects.leaving.look_at_projects(after)
     stored = await site.parts.store.table(ProjectTable).get("proteins")
     assert stored.state is SpaceState.ARCHIVED
     assert [stop[0] for stop in site.hub.stopped] == ["mike"]  # nothing to save yet
@@ -413,21 +416,31 @@ async def test_a_project_is_archived_at_its_end_and_its_sessions_stop(site: Site
 
 async def test_the_group_of_the_directory_is_copied(site: Site) -> None:
     site.directory.groups["lab-group"] = ("ned", "rita", "root")
-    await site.approved(roster_group="lab-group")
     leaving, now = site.projects.leaving, time.time()
-    await leaving.look(now)
-    roles = {m.person: str(m.role) for m in (await site.projects.members.of("proteins")).values()}
+    await site.done(
+        "eve",
+        "POST",
+        "projects",
+        {"project": PROTEINS | {"name": "spy", "roster_group": "lab-group"}},
+    )
+    await leaving.look_at_projects(now)
+    assert list(await site.projects.members.members_of("spy")) == ["eve"]  # not approved
+    await site.approved(roster_group="lab-group")
+    await leaving.look_at_projects(now)
+    roles = {
+        m.person: str(m.role) for m in (await site.projects.members.members_of("proteins")).values()
+    }
     assert roles == {"olga": "owner", "mike": "member", "rita": "reader", "ned": "member"}
     message = await site.refused(409, "olga", "DELETE", "projects/proteins/members?person=ned")
     assert "group 'lab-group'" in message
     site.directory.away = True
-    await leaving.look(now + 200)
-    assert "ned" in await site.projects.members.of("proteins")
+    await leaving.look_at_projects(now + 200)
+    assert "ned" in await site.projects.members.members_of("proteins")
     assert (await site.done("olga", "GET", "projects/proteins"))["group_error"]
     site.directory.away = False
     site.directory.groups["lab-group"] = ()
-    await leaving.look(now + 400)
-    assert sorted(await site.projects.members.of("proteins")) == ["mike", "olga", "rita"]
+    await leaving.look_at_projects(now + 400)
+    assert sorted(await site.projects.members.members_of("proteins")) == ["mike", "olga", "rita"]
 
 
 async def test_admins_are_told_of_a_project_without_an_owner(
@@ -439,12 +452,12 @@ async def test_admins_are_told_of_a_project_without_an_owner(
         return user != "olga"
 
     monkeypatch.setattr(site.hub, "may_log_in", may_log_in, raising=False)
-    await site.projects.leaving.look(time.time())
+    await site.projects.leaving.look_at_projects(time.time())
     entry = ("the portal", "miss-project-owner", "project proteins", "done")
     assert (await site.audit()).count(entry) == 1
     detail = await site.done("grace", "GET", "projects/proteins")
     assert "No owner may sign in" in detail["problem"]
-    await site.projects.leaving.look(time.time() + 1000)
+    await site.projects.leaving.look_at_projects(time.time() + 1000)
     assert (await site.audit()).count(entry) == 1
 
     async def away(user: str) -> bool:
@@ -452,7 +465,7 @@ async def test_admins_are_told_of_a_project_without_an_owner(
 
     monkeypatch.setattr(site.hub, "may_log_in", away, raising=False)
     with pytest.raises(HubUnavailable):
-        await site.projects.leaving.look(time.time() + 2000)
+        await site.projects.leaving.look_at_projects(time.time() + 2000)
     assert site.projects.leaving.problem("proteins")  # what was known holds
 
 

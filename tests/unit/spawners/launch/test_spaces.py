@@ -129,7 +129,7 @@ async def placed(kind: Kind, saved: StoredTeam, *, used: float = 0.0, **options:
     store: Any = SimpleNamespace(usage=SimpleNamespace(of_space=of_space))
     of_teams = SimpleNamespace(of_user=none, membership=membership)
     shared = SimpleNamespace(
-        memberships=SimpleNamespace(of={"team": of_teams}.__getitem__),
+        memberships=SimpleNamespace(of_type={"team": of_teams}.__getitem__),
         catalog=SimpleNamespace(load=none, offering=SimpleNamespace(offer_for=offer_for)),
         budgets=Budgets(store),
     )
@@ -196,7 +196,7 @@ async def test_its_launch_page_is_one_button() -> None:
 
     of_teams = SimpleNamespace(of_user=away)
     shared = SimpleNamespace(
-        memberships=SimpleNamespace(of={"team": of_teams}.__getitem__),
+        memberships=SimpleNamespace(of_type={"team": of_teams}.__getitem__),
         form=LaunchForm(config=Config()),
     )
     spawner: Any = SimpleNamespace(
