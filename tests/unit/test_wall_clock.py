@@ -114,7 +114,7 @@ READS: dict[str, dict[str, int]] = {
         "spawners/form/form.py": 1,
         "spawners/form/words.py": 3,
         "spawners/launch/courses.py": 1,
-        "spawners/launch/spaces.py": 3,
+        "spawners/launch/spaces.py": 4,
         "spawners/lifecycle/session_recorder.py": 1,
     },
     "compared with the times of files": {

@@ -24,6 +24,7 @@ from portal.catalog import EnvironmentCatalog
 from portal.errors import HubUnavailable
 from portal.handlers.routes import endpoints
 from portal.models.cluster.cluster import Association
+from portal.models.person import Person
 from portal.models.scope import PROJECTS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.space import Role, SpaceState
@@ -42,6 +43,8 @@ PROTEINS: dict[str, Any] = {
     "budget": 100,
     "largest": {"gpus": 2},
 }
+NO_VISIT: Any = None
+ADMIN = Person(name="grace", scopes=frozenset({PROJECTS_MANAGE}))
 PEOPLE = {
     "olga": person("olga"),  # owner
     "mike": person("mike"),  # member
@@ -457,6 +460,10 @@ async def test_admins_are_told_of_a_project_without_an_owner(
     assert (await site.audit()).count(entry) == 1
     detail = await site.done("grace", "GET", "projects/proteins")
     assert "No owner may sign in" in detail["problem"]
+    (part,) = site.projects.home_parts(ADMIN, NO_VISIT)
+    (task,) = (await part.load() or {})["tasks"]
+    assert (task["title"], task["words"]) == ("Proteins", detail["problem"])
+    assert list(site.projects.home_parts(Person(name="olga"), NO_VISIT)) == []
     await site.projects.leaving.look_at_projects(time.time() + 1000)
     assert (await site.audit()).count(entry) == 1
 
