@@ -92,7 +92,7 @@ class ImportedProject(Frozen):
 
     text: Annotated[str, Field(min_length=1, max_length=200_000)]
     name: SpaceName | None = None
-    members: bool = False
+    members: Annotated[bool, Field(strict=True)] = False
 
 
 class ProjectItem(Frozen):

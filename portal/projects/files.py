@@ -24,7 +24,7 @@ from .models import Project, ProjectMember
 from .parts import ProjectParts
 from .view import detail_of
 
-MEDIA = "application/yaml"
+MEDIA = "text/plain; charset=utf-8"  # a browser shows it, and runs nothing of it
 _People = Annotated[tuple[Login, ...], Field(max_length=MOST)]
 _LISTS = {"owners": Role.OWNER, "members": Role.MEMBER, "readers": Role.READER}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from portal.models.catalog.environment import Name
 from portal.models.plain_text import PLAIN_LINE
@@ -15,8 +15,23 @@ from portal.models.space import Member, Role, Space, SpaceName, StoredSpace
 _YEARS = (2000, 2200)  # others are typing errors, which clocks may not support
 PROJECT = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 ProjectRole = Literal[Role.OWNER, Role.MEMBER, Role.READER]
+_Flag = Annotated[bool, Field(strict=True)]
 # What is charged to a project is started by these.
 WORKERS = frozenset({Role.OWNER, Role.MEMBER})
+
+
+def _no_number(value: object) -> object:
+    """Return a date that is no number, which pydantic would take for a time. Raises ValueError."""
+    if isinstance(value, (bool, int, float)):
+        raise ValueError("a date such as 2027-01-31 is needed")
+    return value
+
+
+def _flag(value: object) -> object:
+    """Return true or false; a Literal takes 0 for false. Raises ValueError."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false is needed")
+    return value
 
 
 class Project(Space):
@@ -33,11 +48,12 @@ class Project(Space):
     ]
     environments: Annotated[tuple[Name, ...], Field(max_length=200)] = ()  # (): all of a member's
     largest: Resources = Resources(gpus=1)
-    ends: date | None = None  # the last day; None: it has none
-    job_kernels: bool = True
-    runs: bool = True
+    budget: Annotated[float, Field(ge=0, le=1e9, strict=True)] | None = None
+    ends: Annotated[date, BeforeValidator(_no_number)] | None = None  # the last day; None: none
+    job_kernels: _Flag = True
+    runs: _Flag = True
     data: Literal[None] = None  # its folder is the site's (c.Projects.root)
-    together: Literal[False] = False
+    together: Annotated[Literal[False], BeforeValidator(_flag)] = False
 
     @model_validator(mode="after")
     def _has_a_real_end(self) -> Self:
