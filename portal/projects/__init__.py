@@ -1,1 +1,1 @@
-"""Projects: spaces of teams that share files, runs, apps, endpoints and a budget."""
+"""Projects: spaces in which members share an account, a budget and a folder."""
