@@ -13,6 +13,8 @@ from portal.models.session.session import SessionRecord
 from portal.models.space import SpaceState
 from portal.periodic import Periodic
 
+from .folder.folders import ProjectFolders
+from .folder.keeping import FolderKeeping
 from .leaving import Leaving
 from .members import ProjectMembers
 from .rules import ProjectRules
@@ -45,7 +47,11 @@ class ProjectParts:
         )
         self.service = ProjectService(store, self._memberships, rules, self.members, self.settings)
         self.leaving = Leaving(store, self.members, services.hub, services.note, services.log)
-        self.tasks: dict[str, Callable[[], Awaitable[None]]] = {"projects": self._look}
+        self.folders = FolderKeeping(ProjectFolders(services.log), store, services.log)
+        self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
+            "projects": self._look,
+            "project-folders": self._keep_folders,
+        }
 
     async def _look(self) -> None:
         await Periodic(
@@ -54,6 +60,13 @@ class ProjectParts:
             self.leaving.interval,
             self._services.log,
         ).run()
+
+    async def _keep_folders(self) -> None:
+        keeping, log = self.folders, self._services.log
+        try:
+            await Periodic("Folders of projects", keeping.look, keeping.interval, log).run()
+        finally:
+            await keeping.stop()
 
     async def _environments(self, person: Person) -> list[str]:
         catalog = self._services.catalog

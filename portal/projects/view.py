@@ -83,7 +83,7 @@ async def detail_of(
         may=may_do(stored, role, person),
         closed=stored.project.closed(now),
         group_error=parts.members.troubles.get(name, ""),
-        problem=parts.leaving.problem(name),
+        problem=parts.leaving.problem(name) or parts.folders.problem(name),
         budget=budget_use(
             stored.project.budget,
             sum(hours.values()),
