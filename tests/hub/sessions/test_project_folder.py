@@ -61,11 +61,11 @@ def test_a_folder_is_the_members(demo: Any, ada: Caller) -> None:
     shown = ada.person.session("GET", "api/contents/").json()["content"]
     assert {"one", "more"} <= {each["name"] for each in shown}
     content = {"type": "file", "format": "text", "content": "by a session"}
-    assert ada.person.session("PUT", "api/contents/more/new", content).is_success
+    assert ada.person.session("PUT", "api/contents/more/new", json=content).is_success
     assert may(MEMBER, f"grep session {place}/more/new")
     ada.person.stop()
 
-    told(ada.delete(f"{at}/members/{MEMBER}"))
+    told(ada.delete(f"{at}/members", params={"person": MEMBER}))
     wait_until("the leaver is out", lambda: not may(MEMBER, f"cat {place}/one"), SOON)
     assert may(READER, f"cat {place}/one")
 
