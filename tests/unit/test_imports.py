@@ -81,7 +81,6 @@ MAY_KNOW: dict[str, set[str]] = {
     "app": BASE | ADAPTERS | NOUNS | {"launch", "features", "handlers", "assembly"},
     # The cache keeps tables of a database; the showcase writes a past into it, in the words of
     # sessions and courses.
-    "projects": BASE,
     "gateway": {"command", "errors", "models"},  # a process of its own, without the service's parts
     "demo": BASE | {"store", "sessions", "courses", "features", "work"},
     "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "projects"},

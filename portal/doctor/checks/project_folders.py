@@ -9,6 +9,7 @@ from pathlib import Path
 
 from portal.errors import PortalError
 from portal.projects.folder.folders import HELP, SETTINGS, ProjectFolders
+from portal.projects.settings import Projects
 
 from ..command import ask
 from ..finding import Result, check, failure, ok, skipped, warning, worst
@@ -30,6 +31,14 @@ async def project_folders(site: Site) -> Result:
     except PortalError as error:
         return failure(error.message, _INSTALL)
     results = [await asyncio.to_thread(_program, settings.program)]
+    used = str(site.setting(Projects, "root"))
+    if used.rstrip("/") != str(settings.root):
+        results.append(
+            failure(
+                f"c.Projects.root is '{used}', and the folders are made in {settings.root}",
+                f'Set c.Projects.root = "{settings.root}".',
+            )
+        )
     results += await _probe(site, folders, settings.root)
     if site.is_root:
         results.append(

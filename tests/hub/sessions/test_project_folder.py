@@ -1,4 +1,4 @@
-"""The folder of a project on the real demo: made by the program of root's, kept as the members are."""
+"""The folder of a project on the real demo: made by root's program, kept as the members are."""
 
 from __future__ import annotations
 

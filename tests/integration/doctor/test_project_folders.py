@@ -31,10 +31,11 @@ def site() -> Iterator[FolderSite]:
         yield made
 
 
-def examined(site: FolderSite, uid: int = HUB) -> dict[str, Any]:
-    """Return the finding of the check, made as this account."""
+def examined(site: FolderSite, uid: int = HUB, root: str | None = None) -> dict[str, Any]:
+    """Return the finding of the check, made as this account. ``root``: c.Projects.root, if another
+    than the program's."""
     config = site.home.demo / "hub_config.py"
-    config.write_text(CONFIG)
+    config.write_text(f"{CONFIG}c.Projects.root = {root or str(site.projects)!r}\n")
     called = site.call(
         *("doctor", "-f", str(config), "--only=project-folders", "--json"),
         program=(sys.executable, "-m", "portal"),
@@ -56,6 +57,8 @@ def test_a_good_site(site: FolderSite) -> None:
     assert ";" not in found["found"]
     assert tree_hash(site.projects) == before
     assert "root needs no sudo rule" in examined(site, uid=0)["found"]
+    found = examined(site, root="/other")
+    assert found["level"] == "failure" and "c.Projects.root is '/other'" in found["found"]
 
 
 def test_a_program_that_others_can_change(site: FolderSite) -> None:
