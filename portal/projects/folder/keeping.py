@@ -8,6 +8,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from portal.errors import PortalError
@@ -60,7 +61,10 @@ class FolderKeeping:
             key = name, wanted
             if self._done.get(name) != wanted and key not in self._under_way and not waits:
                 self._under_way[key] = task = asyncio.create_task(self._keep(name, wanted))
-                task.add_done_callback(lambda _, key=key: self._under_way.pop(key, None))
+                task.add_done_callback(partial(self._over, key))
+
+    def _over(self, key: tuple[str, Wanted], _: asyncio.Task[None]) -> None:
+        del self._under_way[key]
 
     async def stop(self) -> None:
         """Wait no longer for what is under way: the program ends by itself."""
