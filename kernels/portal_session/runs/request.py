@@ -27,7 +27,7 @@ _MOST = 200  # parameters
 # Names in what the portal is asked for that are no resources.
 _OF_RUN = frozenset(
     {"id", "name", "source", "folder", "points", "code_digest", "at_once", "keep_failed"}
-    | {"resumes", "ranks", "environment", "search", "after", "notify"}
+    | {"resumes", "ranks", "environment", "search", "after", "notify", "project"}
 )
 
 
@@ -41,7 +41,8 @@ class RunRequest(NamedTuple):
     NAME=RANGE of a search, of ``trials`` points, which ``maximize`` or ``minimize`` a metric.
     ``at_once``, ``keep_failed``, ``resumes``, ``ranks``: as the portal takes them. ``after``: name
     or id of a run; ``notify``: events. ``environment``, ``kernel``: "" for the session's and the
-    notebook's. ``resources`` of each point, by name: the portal alone judges them.
+    notebook's; ``project`` that the run is for: "" for the session's. ``resources`` of each point, by
+    name: the portal alone judges them.
     """
 
     source: Path
@@ -64,6 +65,7 @@ class RunRequest(NamedTuple):
     ranks: int = 0
     environment: str | None = None
     kernel: str | None = None
+    project: str = ""
     resources: Mapping[str, Any] = {}
 
 
@@ -82,7 +84,7 @@ def read_request(body: Mapping[str, Any], source: Path) -> RunRequest:
     dialog shows; null and "" are unset, and ``file`` is relative to the source's folder.
     ``source``: the absolute path of the notebook or script. Raises RunError, with its field."""
     asked: dict[str, Any] = {"first_cell": body.get("first_cell") is True}
-    for field in ("name", "environment", "after", "file", *_NUMBERS):
+    for field in ("name", "environment", "after", "file", "project", *_NUMBERS):
         if body.get(field) not in (None, ""):
             with about(field):
                 asked[field] = _read(field, body[field], source)

@@ -95,6 +95,7 @@ def prepare(
         "environment": environment,
         "search": search,
         "notify": sorted(set(request.notify)),
+        "project": request.project,
     }
     return plan, {**body, **{name: value for name, value in more.items() if value}}
 

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from portal.errors import NotFound, StoreUnavailable
 from portal.handlers.pages.pages import Page
 from portal.work.run.parts import RunParts
+from portal.work.run.seen import viewer_of
 from portal.work.run.tables.runs import RunTable
 from portal.work.run.tables.shares import RunShareTable
 
@@ -56,7 +57,8 @@ class RunPage(Page):
             if owner in ("", user):
                 run = await store.table(RunTable).get(user, segments[0])
             else:
-                run = await store.table(RunShareTable).get(user, owner, segments[0])
+                viewer = await viewer_of(self.parts.memberships, self.person)
+                run = await store.table(RunShareTable).get(viewer, owner, segments[0])
             if run is None:
                 raise NotFound("You have no such run.")
         return {"run_id": segments[0], "run_owner": "" if owner == user else owner}

@@ -23,6 +23,7 @@ from portal.work.run.living import LivingRuns
 from portal.work.run.notices import RunNotices
 from portal.work.run.reports import RunReports
 from portal.work.run.results.searches import RunSearches
+from portal.work.run.seen import viewer_of
 from portal.work.run.settings import Runs
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class RunParts:
         store, hub, log = services.store, services.hub, services.log
         cluster, control, dashboard = services.cluster, services.control, services.dashboard
         self._catalog, self._store = services.catalog, store
+        self._memberships = services.memberships
         self._prefix = services.prefix
         self.limits = services.settings.get(Runs)
         self.live = LivePoints()
@@ -61,7 +63,8 @@ class RunParts:
     async def destinations_for(self, person: Person, text: str) -> Sequence[Destination]:
         """Return what has to do with runs and that a person can go to by name."""
         offered = self.limits.per_user > 0
-        return await run_destinations(self._store, person.name, text, self._prefix, offered=offered)
+        viewer = await viewer_of(self._memberships, person)
+        return await run_destinations(self._store, viewer, text, self._prefix, offered=offered)
 
     def home_parts(self, person: Person, since: Since) -> Iterator[HomePart]:
         """Yield Home's part of runs."""

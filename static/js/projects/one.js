@@ -12,6 +12,7 @@ import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { clock, count, day, short } from "../words.js";
 import { openProject } from "./form.js";
+import { showRuns } from "./runs.js";
 import { budgetWords, launchOf, names, pathOf } from "./words.js";
 
 const EVERY = 5000;
@@ -60,6 +61,7 @@ function show(found) {
   setText(byId("members-count"), count(project.members.length, "member"));
   members.show(project.members, "");
   byId("add-members").hidden = !may("members");
+  showRuns(project);
 }
 
 const may = (action) => project.may.includes(action);

@@ -1,12 +1,12 @@
-// A run once more: the points that have not succeeded, or all of them as a new run, exactly; and the users
-// with whom it is shared.
+// A run once more: the points that have not succeeded, or all of them as a new run, exactly; and with whom it is
+// shared.
 
-import { spaceOf } from "../space.js";
 import { actionButton, actions } from "./actions.js";
 import { call, facts } from "../api.js";
-import { answered, ask, confirmed, perform } from "../dialog.js";
+import { answered, ask, perform, toast } from "../dialog.js";
 import { el, fill, hidden } from "../dom.js";
 import { openForm } from "../forms.js";
+import { Row, input, select } from "./row.js";
 import { runPage } from "./view.js";
 import { count } from "../words.js";
 
@@ -20,7 +20,7 @@ actions.push((run, refresh) => {
   return actionButton("Run failed points again…", () => again(run, left, refresh));
 });
 
-actions.push((run) => (run.ended_at === null || (spaceOf(run) && !run.mine) ? null : actionButton("Repeat exactly…", () => repeat(run))));
+actions.push((run) => (run.ended_at === null || (run.course && !run.mine) ? null : actionButton("Repeat exactly…", () => repeat(run))));
 
 async function again(run, left, onDone) {
   const changes = await askChanges(run, left);
@@ -88,7 +88,7 @@ export function driftPart(run) {
   );
 }
 
-// The users with whom a run is shared, in a part of the page of its own.
+// With whom a run is shared, in a part of the page of its own.
 export class Shares {
   constructor(place) {
     this.place = place;
@@ -107,33 +107,55 @@ export class Shares {
       return;
     }
     this.place.hidden = false;
+    const { users, projects, groups } = shares;
+    const items = [
+      ...users.map((user) => el("li", el("span", user), this.#stop(run, user, () => call(`${path(run)}/shares/${encodeURIComponent(user)}`, { method: "DELETE" })))),
+      ...projects.map((project) => this.#team(run, `project ${project}`, { project })),
+      ...groups.map((group) => this.#team(run, `group ${group}`, { group })),
+    ];
+    const nobody = shares.project ? `The members of the project ${shares.project} see this run.` : "Only you see this run.";
     fill(
       this.place,
       el("h2", { id: "shares-title" }, "Shared with"),
-      shares.users.length
-        ? el("ul.run-shares", shares.users.map((user) => el("li", el("span", user), this.#stop(run, user))))
-        : el("p.portal-quiet", "Only you see this run."),
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#share(run) }, "Share run…"),
+      shares.project || !items.length ? el("p.portal-quiet", nobody) : null,
+      items.length ? el("ul.run-shares", items) : null,
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#share(run, shares) }, "Share run…"),
     );
   }
 
-  #stop(run, user) {
+  #team(run, words, query) {
+    return el("li", el("span", words), this.#stop(run, words, () => call(`${path(run)}/shares`, { method: "DELETE", query })));
+  }
+
+  #stop(run, whom, request) {
     const act = async () => {
-      await perform(call(`${path(run)}/shares/${encodeURIComponent(user)}`, { method: "DELETE" }));
+      await perform(request());
       await this.#load(run);
       this.place.querySelector("button:last-of-type")?.focus();
     };
-    return el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: act }, "Stop sharing", hidden(` with ${user}`));
+    return el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: act }, "Stop sharing", hidden(` with ${whom}`));
   }
 
-  async #share(run) {
-    const question = {
-      title: `Share “${run.name}”?`,
-      text: "The user sees the run and its points, and can repeat it. To repeat it, they must be able to read its folder.",
-      action: "Share",
-      field: { label: "User name", required: true, maxlength: 255 },
+  #share(run, { my_projects: projects, my_groups: groups, project: own }) {
+    const teams = [...projects.filter((name) => name !== own).map((name) => ["project", name]), ...groups.map((name) => ["group", name])];
+    const whom = new Row("With", select([["", "a user"], ...teams.map(([kind, name], at) => [String(at), `${kind} ${name}`])]));
+    const user = new Row("User name", input());
+    user.control.maxLength = 255;
+    whom.node.hidden = !teams.length;
+    whom.control.addEventListener("change", () => (user.node.hidden = whom.value !== ""));
+    const send = async () => {
+      const [kind, name] = whom.value ? teams[Number(whom.value)] : ["user", user.value];
+      if (!name) {
+        user.show("Enter a user name.");
+        user.control.focus();
+        return;
+      }
+      const { message } = await call(`${path(run)}/shares`, { method: "POST", body: { [kind]: name } });
+      dialog.close();
+      toast(message);
+      await this.#load(run);
     };
-    await confirmed(question, (user) => call(`${path(run)}/shares`, { method: "POST", body: { user } }));
-    await this.#load(run);
+    const text = "They see the run and its points, and can repeat it. To repeat it, they must be able to read its folder.";
+    const dialog = openForm({ id: "share", title: `Share “${run.name}”?`, text, content: [whom.node, user.node], action: "Share", first: teams.length ? whom.control : user.control, send });
   }
 }

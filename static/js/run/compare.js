@@ -48,6 +48,7 @@ function tables() {
   ];
   return [
     table("The runs", "Runs", [
+      ...(runs.some(({ user }) => user !== runs[0].user) ? [["User", ...runs.map(({ user }) => user)]] : []),
       ["State", ...runs.map((run) => pill(run.state))],
       ["Points", ...runs.map(countWords)],
       ["Started", ...runs.map((run) => exactly(run.created_at))],

@@ -24,20 +24,21 @@ const poller = new Poller({ every: EVERY, ask: begin, onTrouble: showTrouble });
 
 // The first sessions that are there are offered.
 async function begin() {
-  const { sessions, sources } = await call("run-form");
+  const { sessions, sources, projects } = await call("run-form");
   showTrouble(null);
   byId("without").hidden = sessions.length > 0;
   form.hidden = !sessions.length;
   if (!sessions.length) return EVERY;
-  newRun ??= new NewRun(sessions, sources);
+  newRun ??= new NewRun(sessions, sources, projects);
   if (await newRun.hasStarted()) return null;
   await newRun.choose();
   return null;
 }
 
 class NewRun {
-  constructor(sessions, sources) {
+  constructor(sessions, sources, projects) {
     this.sessions = sessions;
+    this.projects = projects;
     this.started = false;
     // Sent each time: whatever happens to the answers, the run starts once. After a restart of the Hub, the page
     // has to be loaded again, too.
@@ -67,12 +68,17 @@ class NewRun {
     this.atOnce.control.value = String(AT_ONCE);
     this.ranks = new Row("Ranks on each node", input("", 1), "Processes that execute the script together. Empty: one for each GPU if there are several nodes, else one.");
     this.after = new Row("Start after", select([["", "Any time"]]), "Once all points of that run have succeeded.");
+    const whose = projects.map(({ name, title }) => [name, `project ${title}`]);
+    this.project = new Row("Run for", select([["", "me"], ...whose]), "A project’s run is charged to its account, and its members see it.");
+    this.project.node.hidden = !projects.length;
+    const asked = new URLSearchParams(window.location.search).get("project");
+    if (projects.some(({ name }) => name === asked)) this.project.control.value = asked;
     this.environment = new Row("Environment", select([]));
     byId("run-what").replaceChildren(this.session.node, this.source.node, known, this.files.place, this.name.node);
     byId("run-list").append(this.list.node, this.sample.node, this.seed.node);
     byId("run-how").replaceChildren(this.atOnce.node, this.ranks.node, this.after.node);
     this.#showRanks();
-    byId("run-environment").replaceChildren(this.environment.node);
+    byId("run-environment").replaceChildren(this.project.node, this.environment.node);
     this.#follow();
   }
 
@@ -88,19 +94,30 @@ class NewRun {
     this.choices = choices;
     fill(this.after.control, el("option", { value: "" }, "Any time"), items.map(({ id, name }) => el("option", { value: id }, name)));
     this.after.node.hidden = !items.length;
-    fill(this.environment.control, choices.items.map(({ environment, title }) => el("option", { value: environment, selected: environment === choices.environment }, title)));
-    this.#resources();
+    this.#environments(choices.environment);
     await this.#read();
     if (!this.source.value) this.source.control.focus();
   }
 
+  // The environments of the user's own, or those that the project has.
+  #environments(chosen = this.environment.value) {
+    const { items } = this.choices;
+    const project = this.projects.find(({ name }) => name === this.project.value);
+    this.offered = project ? items.filter(({ environment }) => project.environments.includes(environment)) : items;
+    this.fields = project ? this.choices.fields.filter(({ name }) => project.fields.includes(name)) : this.choices.fields;
+    fill(this.environment.control, this.offered.map(({ environment, title }) => el("option", { value: environment, selected: environment === chosen }, title)));
+    this.#showRanks();
+    if (this.offered.length) this.#resources();
+    else fill(byId("run-resources"), el("p.portal-quiet", "You can use none of the environments of this project."));
+  }
+
   // The fields of the chosen environment, with its default resources.
   #resources() {
-    const { items, fields, simulated } = this.choices;
-    const chosen = items.find(({ environment }) => environment === this.environment.value);
-    const own = fields.map((field) => (field.name === "gpu_type" ? { ...field, values: chosen.gpu_types } : field));
+    const { simulated } = this.choices;
+    const chosen = this.offered.find(({ environment }) => environment === this.environment.value);
+    const own = this.fields.map((field) => (field.name === "gpu_type" ? { ...field, values: chosen.gpu_types } : field));
     const estimate = async (options) => {
-      const answer = await this.#ask("estimate", { options: { ...options, environment: chosen.environment } });
+      const answer = await this.#ask("estimate", { options: { ...options, environment: chosen.environment, ...this.#for() } });
       return answer.field ? answer : { ...answer, words: `First point: ${answer.words}` };
     };
     this.form?.dispose();
@@ -111,7 +128,7 @@ class NewRun {
 
   // A notebook has one kernel, and a space's runs are on one node (their fields have no nodes).
   #showRanks() {
-    const may = this.choices?.fields.some(({ name }) => name === "nodes");
+    const may = this.fields?.some(({ name }) => name === "nodes");
     this.ranks.node.hidden = !may || !this.#path().endsWith(".py");
   }
 
@@ -128,6 +145,7 @@ class NewRun {
     });
     this.source.control.addEventListener("change", () => this.#read());
     this.environment.control.addEventListener("change", () => this.#resources());
+    this.project.control.addEventListener("change", () => this.#environments());
     this.session.control.addEventListener("change", () => this.choose().catch(showTrouble));
     const button = form.querySelector(".btn-jupyter");
     sends(form, byId("run-alert"), () => this.#start(), { button, settled: () => (button.disabled = this.started) });
@@ -193,8 +211,14 @@ class NewRun {
       ranks: (!this.ranks.node.hidden && this.ranks.value) || null,
       after: this.after.value,
       environment: this.environment.value,
-      resources: this.form.value,
+      ...this.#for(),
+      resources: this.form?.value ?? {},
     };
+  }
+
+  // The project that the run is for.
+  #for() {
+    return this.project.value ? { project: this.project.value } : {};
   }
 
   async #start() {
@@ -231,7 +255,7 @@ class NewRun {
   // Shows an error beside its field, or above the button; null: nothing is wrong. Returns the row.
   #show(error) {
     const field = error?.field ?? "";
-    const rows = { source: this.source, name: this.name, file: this.list, sample: this.sample, seed: this.seed, at_once: this.atOnce, ranks: this.ranks, after: this.after, environment: this.environment };
+    const rows = { source: this.source, name: this.name, file: this.list, sample: this.sample, seed: this.seed, at_once: this.atOnce, ranks: this.ranks, after: this.after, environment: this.environment, project: this.project };
     const wrong = field.startsWith("values:") ? this.parameters.row(field.slice("values:".length)) : rows[field];
     for (const row of [...Object.values(rows), ...this.parameters.all]) row.show(row === wrong ? error.message : "");
     const beside = wrong || (error && this.form?.refuse(field, error.message));

@@ -1,9 +1,10 @@
-// The runs that other users share with this one. The part is hidden while there are none.
+// The runs of other users that this one may see. The part is hidden while there are none.
 
 import { call } from "../api.js";
 import { byId, el, setText, showTrouble } from "../dom.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
+import { environmentCell } from "./listed.js";
 import { points, runPage, time } from "./view.js";
 import { pill } from "../status.js";
 import { Table } from "../table.js";
@@ -21,7 +22,7 @@ export function showShared() {
       { head: "User", cell: (run) => run.user },
       { head: "State", cell: (run) => pill(run.state) },
       { head: "Points", cell: points, wide: true },
-      { head: "Environment", cell: (run) => run.environment },
+      { head: "Environment", cell: environmentCell },
       { head: "Started", cell: (run) => time(run.created_at) },
     ],
   });

@@ -121,6 +121,9 @@ def parser(fields: resources.Fields = ()) -> argparse.ArgumentParser:
     )
     options.add_argument("--environment", help="environment; by default the session's")
     options.add_argument("--kernel", help="kernelspec; by default the notebook's")
+    options.add_argument(
+        "--project", default="", help="project that the run is for; by default the session's"
+    )
     resources.add_options(options, fields)
     return options
 

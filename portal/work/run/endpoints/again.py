@@ -13,7 +13,7 @@ from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import Run
-from portal.spaces.registry import requested_space
+from portal.models.space import Role
 from portal.work.run.parts import RunParts
 from portal.work.run.tables.runs import RunTable
 
@@ -133,17 +133,35 @@ class RunRepetition(RunAction):
             run = before
         return run.user
 
+    async def _check_member(self, project: str) -> None:
+        """Raise NotAllowed if the user cannot start a run for this project."""
+        memberships = self.parts.memberships.of_type("project")
+        members = await memberships.of_user(self.person.name)
+        role = next((member.role for member in members if member.space == project), None)
+        if role is None:
+            raise NotAllowed(
+                f"This run is for the project '{project}', in which you are not, so you cannot "
+                "repeat it. Start a new run of your own."
+            )
+        if role is Role.READER:
+            raise NotAllowed(
+                f"This run is for the project '{project}', in which you are a reader, so you "
+                "cannot repeat it. Ask an owner of the project to make you a member."
+            )
+
     async def _environment(self, original: Run) -> tuple[Any, tuple[str, ...]]:
         """Return the pin of the repetition, and how its environment differs from the original's.
         Raises NotAllowed, Conflict, StoreUnavailable."""
         if original.folder.startswith("~"):
             raise Conflict("This run has not started yet. Repeat it once its points are running.")
         parts, name = self.parts, original.environment
-        if original.space and original.user != self.person.name:
+        if original.course and original.user != self.person.name:
             raise NotAllowed(
                 f"Only {original.user} can repeat this run: its files are in {original.user}'s "
-                f"folder of the {requested_space(dict(original)).noun} '{original.space}'."
+                f"folder of the course '{original.course}'."
             )
+        if original.project:
+            await self._check_member(original.project)
         if not original.code_digest and original.user != self.person.name:
             raise NotAllowed(
                 "This run is older than the digests by which the portal knows the code of a run "

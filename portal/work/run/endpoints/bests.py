@@ -9,8 +9,7 @@ from pydantic import Field, StringConstraints
 from portal.handlers.base.endpoint import Operation, Query
 from portal.models import Frozen
 from portal.models.session.chosen_id import ID
-from portal.work.run.results.list_best import ListBest, best_points, thinned
-from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.results.list_best import ListBest, listed_bests
 from portal.work.run.tables.runs import RunTable
 
 from .runs import RunAction
@@ -46,15 +45,7 @@ class BestsOfRuns(RunAction):
         store, user = self.parts.store, self.person.name
         found = await store.table(RunTable).of_ids(user, set(self.query.ids.split(",")))
         ids = [run.id for run in found if self.reaches(run)]
-        bests = await best_points(store, user, ids)
-        points = {id_: (best.point, best.metric) for id_, best in bests.items()}
-        curves = await store.table(RunCurveTable).of_points(user, points)
-        return RunBests(
-            items=tuple(
-                best.model_copy(update={"curve": thinned([y for _, y in curves.get(id_, ())])})
-                for id_, best in bests.items()
-            )
-        )
+        return RunBests(items=tuple((await listed_bests(store, user, ids)).values()))
 
 
 ENDPOINTS = (BestsOfRuns,)

@@ -121,11 +121,13 @@ class SessionRunEstimates(RunsOfSession, JobEstimates):
         errors=(429,),
     )
     async def on_post(self) -> StartAnswer:
-        """Return the outlook "refused" and the reason for what may not be asked for."""
-        record = await self.own_record()
-        self.stored = await self.space(record)
-        usual = {**running_options(record), "environment": record.environment}
-        return await self.answered(_owner(record), {**usual, **self.body.options})
+        """Return the outlook "refused" and the reason for what may not be asked for. ``project``
+        among the options: that the run is for."""
+        record, options = await self.own_record(), dict(self.body.options)
+        self.stored = await self.space(record, str(options.pop("project", "")))
+        usual = {} if self.stored else running_options(record)
+        usual |= {"environment": record.environment}
+        return await self.answered(_owner(record), {**usual, **options})
 
 
 async def facts_for(parts: Services, snapshot: ClusterSnapshot, person: Person) -> Facts:

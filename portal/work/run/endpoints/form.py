@@ -6,6 +6,7 @@ freezes the file, and asks ``session/runs`` for the job.
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -14,9 +15,14 @@ from portal.errors import NotFound
 from portal.handlers.base.action import Action
 from portal.handlers.base.endpoint import Operation, Query
 from portal.handlers.sessions.actions import SESSION_ID
+from portal.launch.fields import IN_SPACES
+from portal.launch.kinds.closed import closed
 from portal.models import Frozen
 from portal.models.session.session import SessionRecord
+from portal.models.space import Role
 from portal.sessions.links import server_url
+from portal.spaces.registry import type_of
+from portal.work.run.kind import Run as RunKind
 from portal.work.run.opener import has_runs
 from portal.work.run.tables.runs import RunTable
 
@@ -37,12 +43,23 @@ class FormSession(Frozen):
     dialog: str
 
 
+class FormProject(Frozen):
+    """Project that a run can be for, with the names of the ``environments`` that it has, and of the
+    ``fields`` of resources that it lets its members choose."""
+
+    name: str
+    title: str
+    environments: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
 class RunForm(Frozen):
-    """Sessions that can start runs, the newest first, and ``sources``: the notebooks and scripts of
-    the newest runs."""
+    """Sessions that can start runs, the newest first; ``sources``: the notebooks and scripts of the
+    newest runs; ``projects``: those that a run can be for, by title."""
 
     sessions: tuple[FormSession, ...]
     sources: tuple[str, ...]
+    projects: tuple[FormProject, ...]
 
 
 class FormQuery(Query):
@@ -105,6 +122,28 @@ class NewRunForm(FormOfUser):
             sources=tuple(
                 await self.parts.store.table(RunTable).sources(self.person.name, _SOURCES)
             ),
+            projects=await self._projects(),
+        )
+
+    async def _projects(self) -> tuple[FormProject, ...]:
+        """Return the projects that the user can start runs for. Raises StoreUnavailable."""
+        memberships, now = self.parts.memberships.of_type("project"), time.time()
+        mine = await memberships.mine(self.person.name)
+        spaces = [
+            each.stored.space
+            for each in mine.values()
+            if each.role is not Role.READER and not closed(RunKind, each.stored, each.role, now)
+        ]
+        if spaces:
+            await self.parts.catalog.load()
+        return tuple(
+            FormProject(
+                name=space.name,
+                title=space.title,
+                environments=tuple(filter(space.has, self.parts.catalog.environments)),
+                fields=tuple(sorted(IN_SPACES | type_of(space).more_choices)),
+            )
+            for space in sorted(spaces, key=lambda space: space.title.casefold())
         )
 
 

@@ -28,6 +28,7 @@ from portal.models.session.run_output import (
 from portal.work.run.live import PointKey
 from portal.work.run.opener import opener_url
 from portal.work.run.parts import RunParts
+from portal.work.run.seen import living_sessions
 from portal.work.run.tables.outputs import RunOutputTable
 
 from .reports import PointHandler
@@ -159,7 +160,7 @@ class ShownPoint(_PointAction):
                 output, at = stored.output, stored.at
         held = self.parts_for(RunParts).live.kernel(key)
         kernel = None if held is None else ShownKernel(until=held.until, asked=tuple(held.asked))
-        sessions = [record for (user, _), record in self.living().items() if user == key[0]]
+        sessions = [record for (user, _), record in living_sessions(self.parts).items() if user == key[0]]
         opener = opener_url(self.run, sessions, self.parts.base)
         return ShownOutput(output=output, at=at, kernel=kernel, opener=opener)
 

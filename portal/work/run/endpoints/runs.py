@@ -28,10 +28,9 @@ from portal.work.run.results.item import (
     RunDetail,
     RunItem,
     RunState,
-    for_others,
-    run_item,
 )
 from portal.work.run.results.order import point_numbers
+from portal.work.run.seen import items_for, viewer_of
 from portal.work.run.tables.folders import RunFolderTable
 from portal.work.run.tables.notices import RunNoticeTable
 from portal.work.run.tables.points import PointKeys, RunPointTable
@@ -62,7 +61,7 @@ class OwnerQuery(Query):
 
     owner: Annotated[
         str,
-        Field(max_length=255, description="User who shares the run with you; by default yourself."),
+        Field(max_length=255, description="User of a run that you may see; by default yourself."),
     ] = ""
 
 
@@ -147,35 +146,20 @@ class RunAction(SessionAction):
         return run
 
     async def seen(self, id_: str, owner: str | None = None) -> Run:
-        """Return a run of this user, or one that its ``owner``, by default that of the query,
-        shares with them. Raises NotFound, StoreUnavailable."""
+        """Return a run of this user, or one of its ``owner``, by default that of the query, which
+        they may see. Raises NotFound, StoreUnavailable."""
         owner = self.query.owner if owner is None else owner
         if self.space or owner in ("", self.person.name):
             return await self.own(id_)
-        run = await self.parts.store.table(RunShareTable).get(self.person.name, owner, id_)
+        viewer = await viewer_of(self.parts.memberships, self.person)
+        run = await self.parts.store.table(RunShareTable).get(viewer, owner, id_)
         if run is None:
             raise NotFound(_NO_SUCH)
         return run
 
     async def items(self, runs: list[Run]) -> list[RunItem]:
-        """Return the items of runs; one query counts the points of all of a user's."""
-        count = self.parts.store.table(RunPointTable).counts
-        counts = {
-            user: await count(user, [run.id for run in runs if run.user == user])
-            for user in {run.user for run in runs}
-        }
-        living = self.living()
-        visible_runs = [run if run.user == self.person.name else for_others(run) for run in runs]
-        return [
-            run_item(run, counts[run.user].get(run.id, {}), living.get((run.user, run.server)))
-            for run in visible_runs
-        ]
-
-    def living(self) -> dict[tuple[str, str], SessionRecord]:
-        """Return the living sessions by user and server, as far as they are known."""
-        view = self.parts.dashboard.view
-        records = view.sessions.values() if view is not None else ()
-        return {(record.user, record.server): record for record in records}
+        """Return the items of runs as this user sees them. Raises StoreUnavailable."""
+        return await items_for(self.person.name, runs, self.parts)
 
     def in_slurm(self, run: Run, point: RunPoint) -> RunPoint:
         """Return a point that waits with what it waits for besides its turn, such as a release."""

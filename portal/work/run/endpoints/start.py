@@ -19,7 +19,7 @@ from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
-from portal.models.session.run import SPACE_KEYS, AskedRun, Notify, Run
+from portal.models.session.run import AskedRun, Notify, Run
 from portal.models.session.search import MOST_TRIALS, Search
 from portal.models.session.session import SessionRecord
 from portal.models.space import StoredSpace
@@ -28,7 +28,7 @@ from portal.work.run.kind import Run as RunKind
 from portal.work.run.kind import sentence_about
 from portal.work.run.parts import RunParts
 
-_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", *SPACE_KEYS})
+_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", "course"})
 
 
 class NewRun(AskedResources, AskedRun):
@@ -38,7 +38,7 @@ class NewRun(AskedResources, AskedRun):
     id of another run of yours that must succeed before; ``notify``, the events that you get mail
     about. Resources, of each point, as for a launch; ``environment``: by default the session's;
     ``search``: how the parameters of the points are chosen, which is up to the session
-    otherwise."""
+    otherwise; ``project``: that the run is for, by default the session's."""
 
     environment: EnvironmentName | None = None
     search: Search | None = None
@@ -67,18 +67,27 @@ class StartedRun(Frozen):
 class RunsOfSession(OwnSession):
     """Base class: the session that asks, if it may start runs."""
 
-    async def space(self, record: SessionRecord) -> StoredSpace | None:
-        """Return the space of the session that asks; None for its user's own. Raises NotAllowed
-        if it may not start runs, StoreUnavailable."""
+    async def space(self, record: SessionRecord, project: str = "") -> StoredSpace | None:
+        """Return the space of the session that asks, or else the ``project`` that its user names;
+        None for the user's own. Raises NotAllowed if there are no runs, StoreUnavailable."""
         kind = kind_of(record)
         if not kind.job_kernels:
             raise NotAllowed(
                 f"Runs are not offered in {kind.title}. Start them in a JupyterLab session of "
                 "your own."
             )
-        if not record.space:
+        if record.space:
+            if project not in ("", record.space):
+                raise NotAllowed(
+                    f"This session is for '{record.space}', and so are its runs. Start a run for "
+                    f"'{project}' in a session of that project, or in one of your own."
+                )
+            stored = await self.parts.memberships.space(record.space)
+        elif project:
+            projects = self.parts.memberships.of_type("project")
+            stored = (await projects.membership(record.user, project)).stored
+        else:
             return None
-        stored = await self.parts.memberships.space(record.space)
         if reason := RunKind.not_offered(stored.space):
             raise NotAllowed(reason)
         return stored
@@ -95,8 +104,8 @@ class SessionRuns(RunsOfSession):
         in rooms, and the like.
 
         The job, an array with a task for each point, is checked like a launch of the session's
-        owner; where the session's rules and account are set, by these. The answer comes
-        once Slurm has the job, which may wait then.
+        owner; where the session's or the project's rules and account are set, by these. The answer
+        comes once Slurm has the job, which may wait then.
         """
         record = await self.own_record()
         asked: NewRun = self.body
@@ -107,11 +116,11 @@ class SessionRuns(RunsOfSession):
         server = RunKind.server_name(asked.id)
         what = f"Run {asked.name} of {environment}: {asked.points} points, {server}."
         async with self.audited(AuditAction.START_RUN, f"session {record.id}", record.user, what):
-            stored = await self.space(record)
+            stored = await self.space(record, asked.project)
+            usual = {} if stored else running_options(record)
             since = record.submitted_at if environment == record.environment else None
-            pin = await pin_of(
-                self.parts.catalog, self.parts.store, environment, since, record.space
-            )
+            space = stored.name if stored else ""
+            pin = await pin_of(self.parts.catalog, self.parts.store, environment, since, space)
             of_run = {name: getattr(asked, name) for name in AskedRun.model_fields}
             of_run |= {**pin._asdict(), **key_of(stored)}
             run = Run.trusted(
@@ -119,7 +128,7 @@ class SessionRuns(RunsOfSession):
                 user=record.user,
                 server=server,
                 environment=environment,
-                resources={**running_options(record), **resources},
+                resources={**usual, **resources},
                 created_at=time.time(),
             )
             _check_search(asked.search, run)

@@ -12,6 +12,7 @@ from portal.models.session.run import Run
 from portal.models.session.session import SessionState
 from portal.sessions.links import progress_url, server_url
 from portal.spaces.registry import requested_space
+from portal.work.run.seen import living_sessions
 from portal.work.tensorboard.kind import OPTION, SERVER
 
 from .runs import RUN_ID, RunAction
@@ -52,7 +53,7 @@ class RunTensorBoard(RunAction):
 
     def _running(self, run: Run, base: str) -> str | None:
         """Return the address of a TensorBoard that shows the run; None without one."""
-        record = self.living().get((self.person.name, SERVER))
+        record = living_sessions(self.parts).get((self.person.name, SERVER))
         if record is None or record.options.get(OPTION) != [run.folder]:
             return None
         runs = record.state is SessionState.RUNNING

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from portal.models import Frozen
 from portal.models.session.search import Direction, Search
 from portal.store import Store
+from portal.work.run.tables.curves import RunCurveTable
 from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.searches import RunSearchTable
 
@@ -64,6 +65,18 @@ async def best_points(store: Store, user: str, ids: Collection[str]) -> dict[str
             run=id_, metric=metrics[id_][0], lowest=metrics[id_][1], point=number, value=value
         )
         for id_, (number, value) in bests.items()
+    }
+
+
+async def listed_bests(store: Store, user: str, ids: Collection[str]) -> dict[str, ListBest]:
+    """Return the best point of each of a user's runs, by run, with its curve; runs without a metric
+    are left out. Raises StoreUnavailable."""
+    bests = await best_points(store, user, ids)
+    points = {id_: (best.point, best.metric) for id_, best in bests.items()}
+    curves = await store.table(RunCurveTable).of_points(user, points)
+    return {
+        id_: best.model_copy(update={"curve": thinned([y for _, y in curves.get(id_, ())])})
+        for id_, best in bests.items()
     }
 
 

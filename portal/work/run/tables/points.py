@@ -39,7 +39,7 @@ from .logged import run_logged
 from .outputs import run_outputs
 from .runs import RunKey, deleted_runs, runs
 from .searches import run_searches, run_trials
-from .shares import run_shares
+from .shares import run_shares, run_team_shares
 from .sizes import Sizes, run_sizes
 
 run_points = keyed(
@@ -83,6 +83,7 @@ _OF_RUNS = (
     (run_trials, run_trials.c.user),
     (run_searches, run_searches.c.user),
     (run_shares, run_shares.c.owner),
+    (run_team_shares, run_team_shares.c.owner),
     (run_sizes, run_sizes.c.user),
 )
 _VALUES = ("metrics", "parameters")

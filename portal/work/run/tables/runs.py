@@ -51,6 +51,7 @@ runs = keyed(
     *filled(NAME, *SPACE_KEYS, server_default=_EMPTY),
     Index(None, "user", "created_at"),
     Index(None, "ended_at"),
+    Index(None, "project", "created_at"),
 )
 # One of them at most is not empty.
 space_of_run = reduce(add, (runs.c[name] for name in SPACE_KEYS))
@@ -61,7 +62,7 @@ _SORTS = {
     "seconds": runs.c.ended_at - runs.c.created_at,
 }
 _POINTS = table("run_points", column("user"), column("run"), column("state"))  # of points.py
-_STATES = {
+STATES = {
     "living": runs.c.ended_at.is_(None),
     "ended": runs.c.ended_at.is_not(None),
     "failed": exists().where(
@@ -125,7 +126,7 @@ class RunTable(ModelTable[Run]):
         if environment:
             query = query.where(runs.c.environment == environment)
         if state:
-            query = query.where(_STATES[state])
+            query = query.where(STATES[state])
         if text:
             texts = (runs.c.name, runs.c.source)
             query = query.where(or_(*(each.icontains(text, autoescape=True) for each in texts)))
