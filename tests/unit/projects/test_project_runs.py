@@ -8,12 +8,15 @@ import itertools
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from session_endpoints import of_server, person
 from test_projects_api import PEOPLE, PROTEINS, Site, running
 
+from portal.models.cluster.cluster import Association, Partition
+from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.run_logged import Logged
 from portal.projects.tables import ProjectTable
@@ -40,6 +43,7 @@ MORE = {
     "gina": {**person("gina"), "groups": ["physics"]},
     "ned": person("ned"),
     "in-session": of_server("rita", "work"),
+    **{f"{name}-working": of_server(name, "work") for name in ("mike", "rita", "eve")},
     "in-course": of_server("rita", "course-deep"),
 }
 READ = (
@@ -362,3 +366,99 @@ async def test_no_name_stands_for_another_kind(site: Site) -> None:
     for viewer in (Viewer("olga"), Viewer(""), Viewer("eve", [""], [""]), Viewer("proteins")):
         assert await table.get(viewer, "olga", IDS["O"]) is None
         assert await table.with_user(viewer) == ([], 0)
+
+
+# -- run for a project -----------------------------------------------------------------------------
+
+NEW = {"id": "9e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162", "name": "new", "source": "train.py",
+       "folder": "/home/mike/runs/new", "points": 1, "environment": "lab"}  # fmt: skip
+
+
+@pytest.fixture
+async def at_work(site: Site) -> Site:
+    """The same, in which mike, rita and eve have sessions of their own."""
+    for who in ("mike", "rita", "eve"):
+        options = {"account": "theirs"}
+        await site.session(who, space="", job_id="7", environment="lab", options=options)
+    return site
+
+
+async def test_a_run_of_one_s_own_session_is_for_the_project(at_work: Site) -> None:
+    await at_work.done("mike-working", "POST", "session/runs", NEW | {"project": "proteins"})
+    ((user, _, options),) = at_work.hub.begun
+    assert (user, options["run"]["project"]) == ("mike", "proteins")
+    assert "account" not in options, "the project sets it"
+    run = await at_work.parts.store.table(RunTable).get("mike", NEW["id"])
+    assert run is not None and run.project == "proteins"
+    # It is seen from the moment that it is submitted.
+    seen = await at_work.done("rita", "GET", f"runs/{NEW['id']}?owner=mike")
+    assert (seen["state"], seen["project"]) == ("waiting", "proteins")
+    # Without a choice, it is one's own, as before.
+    own = NEW | {"id": "8e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162", "name": "own"}
+    await at_work.done("mike-working", "POST", "session/runs", own)
+    assert at_work.hub.begun[1][2]["account"] == "theirs"
+    assert "project" not in at_work.hub.begun[1][2]["run"]
+    await at_work.refused(404, "rita", "GET", f"runs/{own['id']}?owner=mike")
+
+
+async def test_a_run_for_another_project_is_refused_in_words(at_work: Site) -> None:
+    body = {"project": "proteins"}
+    said = await at_work.refused(403, "eve-working", "POST", "session/runs", NEW | body)
+    assert said == "There is no project 'proteins' that you can access."
+    said = await at_work.refused(
+        403, "mike-working", "POST", "session/runs", NEW | {"project": "nothing"}
+    )
+    assert said == "There is no project 'nothing' that you can access."
+    for name in ("Proteins", "../x", "a b", "x" * 300, ["proteins"]):
+        await at_work.refused(400, "mike-working", "POST", "session/runs", NEW | {"project": name})
+    # A session of a project starts none for another one.
+    await at_work.session("mike", job_id="7", environment="lab")
+    said = await at_work.refused(
+        403, "mike-working", "POST", "session/runs", NEW | {"project": "other"}
+    )
+    assert said.startswith("This session is for 'proteins', and so are its runs.")
+    assert at_work.hub.begun == []
+    await at_work.done("mike-working", "POST", "session/runs", NEW)
+    assert at_work.hub.begun[0][2]["run"]["project"] == "proteins", "as ever"
+
+
+async def test_the_form_offers_the_projects_one_works_for(at_work: Site) -> None:
+    (project,) = (await at_work.done("mike", "GET", "run-form"))["projects"]
+    assert (project["name"], project["title"]) == ("proteins", "Proteins")
+    assert project["environments"] == ["lab"]
+    assert {"gpus", "cpus", "memory", "partition"} <= {*project["fields"]}
+    assert not {"account", "reservation", "nodes"} & {*project["fields"]}
+    for who in ("rita", "eve", "grace"):
+        assert (await at_work.done(who, "GET", "run-form"))["projects"] == []
+    number = (await at_work.done("olga", "GET", "projects/proteins"))["number"]
+    await at_work.done("olga", "POST", "projects/proteins/archive", {"number": number})
+    assert (await at_work.done("mike", "GET", "run-form"))["projects"] == []
+
+
+async def test_the_estimate_is_that_of_the_project(at_work: Site) -> None:
+    async def answered(request: Any, *_: Any) -> StartAnswer:
+        words = f"{request.resources.account} {request.resources.gpus}"
+        return StartAnswer(outlook=Outlook.NOW, words=words, made_at=0.0)
+
+    async def cluster(*_: Any, **__: Any) -> Any:
+        partition = Partition(name="gpu", default=True, nodes=("gpu01",))
+        seen = at_work.parts.dashboard.view.snapshot  # type: ignore[union-attr]
+        return seen.model_copy(update={"partitions": {"gpu": partition}})
+
+    async def associations(user: str) -> Any:
+        return (Association(account="teaching", user=user),)
+
+    at_work.parts.cluster = SimpleNamespace(snapshot=cluster, associations=associations)  # type: ignore[assignment]
+    at_work.parts.estimates.answer = answered  # type: ignore[method-assign]
+    path = "session/runs/estimates"
+    for options, words in (
+        ({"project": "proteins"}, "teaching 0"),
+        ({"project": "proteins", "gpus": 2}, "teaching 2"),
+        ({"project": "proteins", "gpus": 3}, "2"),
+        ({"project": "proteins", "environment": "venv"}, "Available: lab."),
+    ):
+        answer = await at_work.done("mike-working", "POST", path, {"options": options})
+        assert words in answer["words"], (options, answer)
+    for name in ("nothing", ["proteins"], {"a": 1}):
+        body = {"options": {"project": name}}
+        assert "that you can access" in await at_work.refused(403, "mike-working", "POST", path, body)

@@ -32,6 +32,7 @@ def test_a_request_is_that_of_the_command_line(script: Path) -> None:
         "at_once": 3,
         "environment": "torch",
         "after": "prepare",
+        "project": "proteins",
         "file": None,
         "resources": {"gpus": 2, "gpu_type": "v100", "memory": "8G", "constraint": ""},
     }
@@ -41,7 +42,7 @@ def test_a_request_is_that_of_the_command_line(script: Path) -> None:
     assert request.resources == {"gpus": 2, "gpu_type": "v100", "memory": "8G"}
     argv = [f"--set={name}={text}" for name, text in request.values.items()]
     argv += ["--name=rates", "--sample=2", "--seed=0", "--at-once=3", "--environment=torch"]
-    argv += ["--after=prepare", "--gpus=2", "--gpu-type=v100", "--memory=8G", str(script)]
+    argv += ["--project=proteins", "--after=prepare", "--gpus=2", "--gpu-type=v100", "--memory=8G", str(script)]
     options = command.request_of(command.parser(FIELDS).parse_args(argv))
     assert options._replace(notify=(), ranges=()) == request
 
@@ -83,6 +84,7 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
         ({"seed": "9" * 50}, "seed", "Must be a whole number from 0 to"),
         ({"after": 7}, "after", "must be a string"),
         ({"after": "a\nb"}, "after", "must be a string"),
+        ({"project": 7}, "project", "must be a string"),
         ({"sample": 3}, "sample", "There is no grid to sample"),
         ({"sample": 9, "values": {"a": "1,2"}}, "sample", "The grid has only 2 points"),
         ({"sample": -1}, "sample", "Must be a whole number from 1 to 10000."),
@@ -99,6 +101,7 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
         ({"values": {"a": "1" + ",2" * 300, "b": "1" + ",2" * 300}}, "", "at most 10,000 points"),
         ({"resources": {"folder": "/etc"}}, "resources", "'folder' is not a resource"),
         ({"resources": {"notify": "end"}}, "resources", "'notify' is not a resource"),
+        ({"resources": {"project": "x"}}, "resources", "'project' is not a resource"),
         ({"resources": ["gpus"]}, "resources", "must be an object"),
     ],
     ids=lambda value: ascii(value)[:50],
