@@ -41,8 +41,8 @@ class RunRequest(NamedTuple):
     NAME=RANGE of a search, of ``trials`` points, which ``maximize`` or ``minimize`` a metric.
     ``at_once``, ``keep_failed``, ``resumes``, ``ranks``: as the portal takes them. ``after``: name
     or id of a run; ``notify``: events. ``environment``, ``kernel``: "" for the session's and the
-    notebook's; ``project`` that the run is for: "" for the session's. ``resources`` of each point, by
-    name: the portal alone judges them.
+    notebook's; ``project`` that the run is for: "" for the session's. ``resources`` of each point,
+    by name: the portal alone judges them.
     """
 
     source: Path

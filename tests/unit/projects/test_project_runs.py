@@ -1,5 +1,5 @@
-"""Runs of a project: who sees them and who may do what, with a real database; and runs that are shared
-with a project or a group of the Hub."""
+"""Runs of a project: who sees them and who may do what, with a real database; and runs that are
+shared with a project or a group of the Hub."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ READ = (
     "/points/0/use", "/points/0/logged", "/points/0/images/plot",
 )  # fmt: skip
 # What only the user of a run may: method, path, body.
-OWN = (
+OWN: tuple[tuple[str, str, Any], ...] = (
     ("DELETE", "", None),
     ("DELETE", "/record", None),
     ("POST", "/again", {}),
@@ -83,10 +83,10 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         monkeypatch.setitem(PEOPLE, name, model)
     async with running(tmp_path) as site:
 
-        async def refreshed() -> None:
+        async def refreshed(_: bool = True) -> None:
             pass
 
-        site.parts.dashboard.refreshed = refreshed
+        site.parts.dashboard.refreshed = refreshed  # type: ignore[assignment,method-assign]
         await site.approved(environments=["lab"])
         store = site.parts.store
         for run in (
@@ -97,7 +97,9 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             key = (run.user, run.id)
             loss = 0.5 if run.user == "olga" else 0.25
             points = [
-                RunPoint(number=n, state=PointState.SUCCEEDED, attempt=1, metrics={"loss": loss + n})
+                RunPoint(
+                    number=n, state=PointState.SUCCEEDED, attempt=1, metrics={"loss": loss + n}
+                )
                 for n in range(2)
             ]
             await store.table(RunPointTable).save([(key, point) for point in points])
@@ -226,7 +228,9 @@ async def test_who_leaves_sees_none(site: Site) -> None:
     assert (await site.done("mike", "GET", f"runs/{IDS['M']}"))["mine"], "his own stays his"
     assert (await site.done("rita", "GET", path_of("M")))["user"] == "mike", "and the project's"
     # Who is added sees all of them at once.
-    await site.done("olga", "POST", "projects/proteins/members", {"people": ["eve"], "role": "reader"})
+    await site.done(
+        "olga", "POST", "projects/proteins/members", {"people": ["eve"], "role": "reader"}
+    )
     assert (await site.done("eve", "GET", path_of("M")))["name"] == "run-m"
 
 
@@ -370,8 +374,14 @@ async def test_no_name_stands_for_another_kind(site: Site) -> None:
 
 # -- run for a project -----------------------------------------------------------------------------
 
-NEW = {"id": "9e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162", "name": "new", "source": "train.py",
-       "folder": "/home/mike/runs/new", "points": 1, "environment": "lab"}  # fmt: skip
+NEW: dict[str, Any] = {
+    "id": "9e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162",
+    "name": "new",
+    "source": "train.py",
+    "folder": "/home/mike/runs/new",
+    "points": 1,
+    "environment": "lab",
+}
 
 
 @pytest.fixture
@@ -449,7 +459,7 @@ async def test_the_estimate_is_that_of_the_project(at_work: Site) -> None:
         return (Association(account="teaching", user=user),)
 
     at_work.parts.cluster = SimpleNamespace(snapshot=cluster, associations=associations)  # type: ignore[assignment]
-    at_work.parts.estimates.answer = answered  # type: ignore[method-assign]
+    at_work.parts.estimates.answer = answered  # type: ignore[assignment,method-assign]
     path = "session/runs/estimates"
     for options, words in (
         ({"project": "proteins"}, "teaching 0"),
@@ -461,4 +471,6 @@ async def test_the_estimate_is_that_of_the_project(at_work: Site) -> None:
         assert words in answer["words"], (options, answer)
     for name in ("nothing", ["proteins"], {"a": 1}):
         body = {"options": {"project": name}}
-        assert "that you can access" in await at_work.refused(403, "mike-working", "POST", path, body)
+        assert "that you can access" in await at_work.refused(
+            403, "mike-working", "POST", path, body
+        )

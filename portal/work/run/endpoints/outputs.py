@@ -160,7 +160,9 @@ class ShownPoint(_PointAction):
                 output, at = stored.output, stored.at
         held = self.parts_for(RunParts).live.kernel(key)
         kernel = None if held is None else ShownKernel(until=held.until, asked=tuple(held.asked))
-        sessions = [record for (user, _), record in living_sessions(self.parts).items() if user == key[0]]
+        sessions = [
+            record for (user, _), record in living_sessions(self.parts).items() if user == key[0]
+        ]
         opener = opener_url(self.run, sessions, self.parts.base)
         return ShownOutput(output=output, at=at, kernel=kernel, opener=opener)
 

@@ -90,16 +90,16 @@ class RunShareTable(ModelTable[Run]):
         """Return the kinds and names of the projects and groups with which a run is shared, in
         alphabetical order."""
         columns = run_team_shares.c
-        query = select(columns.kind, columns.team).where(
-            columns.owner == owner, columns.run == run
-        )
+        query = select(columns.kind, columns.team).where(columns.owner == owner, columns.run == run)
         rows = await self._rows_of(query.order_by(columns.kind, columns.team))
         return [(row.kind, row.team) for row in rows]
 
     async def get(self, viewer: Viewer, owner: str, run: str) -> Run | None:
         """Return the run with this id of an ``owner`` if the viewer may see it; None if not."""
         of_owner = and_(runs.c.user == owner, runs.c.id == run)
-        return await self._first(select(runs).where(of_owner, _among(_shown_to(viewer), owner, run)))
+        return await self._first(
+            select(runs).where(of_owner, _among(_shown_to(viewer), owner, run))
+        )
 
     async def with_user(
         self, viewer: Viewer, *, text: str = "", offset: int = 0, limit: int = 50

@@ -42,7 +42,8 @@ def test_a_request_is_that_of_the_command_line(script: Path) -> None:
     assert request.resources == {"gpus": 2, "gpu_type": "v100", "memory": "8G"}
     argv = [f"--set={name}={text}" for name, text in request.values.items()]
     argv += ["--name=rates", "--sample=2", "--seed=0", "--at-once=3", "--environment=torch"]
-    argv += ["--project=proteins", "--after=prepare", "--gpus=2", "--gpu-type=v100", "--memory=8G", str(script)]
+    argv += ["--project=proteins", "--after=prepare", "--gpus=2", "--gpu-type=v100"]
+    argv += ["--memory=8G", str(script)]
     options = command.request_of(command.parser(FIELDS).parse_args(argv))
     assert options._replace(notify=(), ranges=()) == request
 
