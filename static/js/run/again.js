@@ -1,6 +1,7 @@
 // A run once more: the points that have not succeeded, or all of them as a new run, exactly; and with whom it is
 // shared.
 
+import { spaceOf } from "../space.js";
 import { actionButton, actions } from "./actions.js";
 import { call, facts } from "../api.js";
 import { answered, ask, perform, toast } from "../dialog.js";
@@ -20,7 +21,7 @@ actions.push((run, refresh) => {
   return actionButton("Run failed points again…", () => again(run, left, refresh));
 });
 
-actions.push((run) => (run.ended_at === null || (run.course && !run.mine) ? null : actionButton("Repeat exactly…", () => repeat(run))));
+actions.push((run) => (run.ended_at === null || (spaceOf(run) && !run.project && !run.mine) ? null : actionButton("Repeat exactly…", () => repeat(run))));
 
 async function again(run, left, onDone) {
   const changes = await askChanges(run, left);

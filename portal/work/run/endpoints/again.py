@@ -14,6 +14,7 @@ from portal.models.audit import AuditAction
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import Run
 from portal.models.space import Role
+from portal.spaces.registry import requested_space
 from portal.work.run.parts import RunParts
 from portal.work.run.tables.runs import RunTable
 
@@ -155,13 +156,13 @@ class RunRepetition(RunAction):
         if original.folder.startswith("~"):
             raise Conflict("This run has not started yet. Repeat it once its points are running.")
         parts, name = self.parts, original.environment
-        if original.course and original.user != self.person.name:
-            raise NotAllowed(
-                f"Only {original.user} can repeat this run: its files are in {original.user}'s "
-                f"folder of the course '{original.course}'."
-            )
         if original.project:
             await self._check_member(original.project)
+        elif original.space and original.user != self.person.name:
+            raise NotAllowed(
+                f"Only {original.user} can repeat this run: its files are in {original.user}'s "
+                f"folder of the {requested_space(dict(original)).noun} '{original.space}'."
+            )
         if not original.code_digest and original.user != self.person.name:
             raise NotAllowed(
                 "This run is older than the digests by which the portal knows the code of a run "

@@ -19,7 +19,7 @@ from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
-from portal.models.session.run import AskedRun, Notify, Run
+from portal.models.session.run import SPACE_KEYS, AskedRun, Notify, Run
 from portal.models.session.search import MOST_TRIALS, Search
 from portal.models.session.session import SessionRecord
 from portal.models.space import StoredSpace
@@ -28,7 +28,7 @@ from portal.work.run.kind import Run as RunKind
 from portal.work.run.kind import sentence_about
 from portal.work.run.parts import RunParts
 
-_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", "course"})
+_OF_PORTAL = {"only", "attempt", "origin", "version", "digest", *SPACE_KEYS} - {"project"}
 
 
 class NewRun(AskedResources, AskedRun):
