@@ -28,6 +28,7 @@ from .files import ENDPOINTS as OF_FILES
 from .member_endpoints import ENDPOINTS as OF_MEMBERS
 from .models import StoredProject
 from .parts import ProjectParts
+from .served import ENDPOINTS as OF_SERVED
 from .tables import ProjectTable
 from .view import detail_of, item_of
 
@@ -175,6 +176,7 @@ class ProjectRestore(ProjectAction):
 ENDPOINTS = (
     *OF_FILES,
     *OF_MEMBERS,
+    *OF_SERVED,
     ProjectApproval,
     ProjectRefusal,
     ProjectArchive,

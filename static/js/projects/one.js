@@ -11,6 +11,7 @@ import { Row, input, select } from "../run/row.js";
 import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { clock, count, day, short } from "../words.js";
+import { showEndpoints } from "./endpoints.js";
 import { openProject } from "./form.js";
 import { budgetWords, launchOf, names, pathOf } from "./words.js";
 
@@ -60,6 +61,7 @@ function show(found) {
   setText(byId("members-count"), count(project.members.length, "member"));
   members.show(project.members, "");
   byId("add-members").hidden = !may("members");
+  showEndpoints(project);
 }
 
 const may = (action) => project.may.includes(action);
