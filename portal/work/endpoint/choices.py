@@ -78,12 +78,12 @@ class EndpointChoices(EndpointAction):
         most = self.parts_for(ReplicaParts).limits.per_user
         if not most:
             raise NotAllowed("Replicas are not offered on this site (c.Replicas.per_user).")
+        stored = await self.for_project(self.query.project)
         parts, snapshot = self.parts, self.view.snapshot
         person = as_seen_by_catalog(self.person)
         await parts.catalog.load()
         types = {pool.type for node in snapshot.nodes.values() for pool in node.gpus}
         facts = await facts_for(parts, snapshot, person)
-        stored = await self.for_project(self.query.project)
         offered = _ALL if stored is None else IN_SPACES | type_of(stored.space).more_choices
         mine = await parts.memberships.mine(self.person.name)
         titles = {name: mine[name].stored.space.title for name in working_in(mine)}

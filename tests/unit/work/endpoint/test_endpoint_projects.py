@@ -121,7 +121,7 @@ async def test_the_endpoints_of_one_who_leaves_end_after_a_minute(site: ProjectS
     await site.keep(left + GRACE - 1)
     assert [each.draining_at for each in await site.rows()] == [None]
     await site.leaving.look_at_projects(left + GRACE)
-    ((user, server, _, reason),) = site.hub.stopped
+    ((user, server, reason),) = site.hub.stopped
     assert (user, server.startswith("ep-")) == ("ada", True)
     assert reason is not None and "no longer a member" in reason.words
     await site.begins(
