@@ -1,4 +1,4 @@
-"""``api/v1/projects/{project}/endpoints``: models that are served for a project, or shared with it."""
+"""``api/v1/projects/{project}/endpoints``: models served for a project, or shared with it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from .models import WORKERS
 
 class ProjectEndpoint(Frozen):
     """Endpoint of a project. ``address``: path at the portal's host; ``ready``: replicas that
-    answer; ``problem``: why it does not, or gets no more of them; ``shared``: it is only shared with
-    the project, which is not charged for it: ``requests`` and ``gpu_hours``, of the last week, are
-    its owner's then, and null."""
+    answer; ``problem``: why it does not, or gets no more of them; ``shared``: the project is not
+    charged for it, and its ``requests`` and ``gpu_hours``, of the last week, are null."""
 
     name: str
     owner: str

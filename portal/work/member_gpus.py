@@ -1,6 +1,6 @@
 """GPUs that a member of a space has at once: the session's, and those of its kernels in jobs of
-their own, of its runs, and of replicas. A space gives each member as many as its largest session has; points of
-runs without GPUs have its CPUs. Pure."""
+their own, of its runs, and of replicas. A space gives each member as many as its largest session
+has; points of runs without GPUs have its CPUs. Pure."""
 
 from __future__ import annotations
 

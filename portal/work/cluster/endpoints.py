@@ -7,7 +7,7 @@ A user's clusters are replica sets, too, of the work "dask-worker" or "ray-worke
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from portal.models.session.replica_set import MOST_REPLICAS, ReplicaSet
 from portal.models.session.resources import time_text
 from portal.models.session.session import SessionRecord
 from portal.spaces.registry import job_space
+from portal.work.replicas.kind import ReplicaKind
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.tables import ReplicaSetTable
 
@@ -62,7 +63,7 @@ class OfferedClusters(Frozen):
 class ClusterAction(OwnSession, JobEstimates):
     """Base class: the session that asks, and its clusters, which are of its space."""
 
-    kind = ClusterWorker
+    kind: ClassVar[type[ReplicaKind]] = ClusterWorker
 
     async def asker(self) -> SessionRecord:
         """Return the session that asks. Raises NotAllowed for one without clusters, Unavailable."""

@@ -27,9 +27,9 @@ _Share = Annotated[int, Field(ge=0, le=100, strict=True)]
 class WantedEndpoint(Frozen):
     """Endpoint as it should be; what is not named stays, or is the default. ``least``, ``most``:
     replicas; ``target``: requests for one replica at a time; ``idle``: seconds without a request
-    after which it sleeps, if ``least`` is 0; ``users``, ``groups``, ``projects`` (their members, not
-    their readers), ``everyone``: who may use it, beside its owner. ``project``: for which it is
-    served, whose members may always use it; "": its owner's own. That cannot be changed."""
+    after which it sleeps, if ``least`` is 0; ``users``, ``groups``, ``projects`` (their members, no
+    readers), ``everyone``: who may use it, beside its owner. ``project``: for which it is served,
+    whose members may always use it, "" for none; that cannot be changed."""
 
     project: Annotated[str, StringConstraints(pattern=r"^([a-z0-9]+(-[a-z0-9]+)*)?$")] = ""
 
@@ -116,8 +116,8 @@ class DeletionQuery(Query):
 class EndpointItem(Frozen):
     """Endpoint as its users see it. ``address``: path at the portal's host; ``ready``: replicas
     that answer; ``problem``: why it does not, a sentence; ``mine``: the person is its owner;
-    ``project``: for which it is served, "" for none; ``active_at``: the last request, to the minute.
-    One that is "empty" has no version with a share."""
+    ``project``: for which it is served, "" for none; ``active_at``: the last request, to the
+    minute. One that is "empty" has no version with a share."""
 
     name: str
     owner: str

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from portal.errors import NotAllowed
 from portal.catalog.offers.in_space import environments_in
+from portal.errors import NotAllowed
 from portal.handlers.base.endpoint import Operation, Query
 from portal.handlers.catalog.environments import as_seen_by_catalog
 from portal.handlers.sessions.estimates import EstimateBody
@@ -53,8 +53,9 @@ class ProjectChoice(Frozen):
 
 class ModelChoices(Frozen):
     """Environments in the order of the launch page; ``fields``: those of a replica's resources;
-    ``groups``: the person's own; ``projects``: in which they work; ``most``: replicas of a user; ``names``: of their endpoints;
-    ``simulated``: the GPUs of the cluster are simulated, for a demo."""
+    ``groups``: the person's own; ``projects``: in which they work; ``most``: replicas of a user;
+    ``names``: of their endpoints; ``simulated``: the GPUs of the cluster are simulated, for a demo.
+    """
 
     items: tuple[RunEnvironment, ...]
     fields: tuple[DialogField, ...]

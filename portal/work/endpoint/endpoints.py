@@ -100,7 +100,8 @@ class OneEndpoint(EndpointAction):
                 raise NotAllowed(f"Names that begin with '{PREFIX}' are for tests of the catalog.")
             if found is not None and wanted.project != found.project:
                 raise InvalidRequest(
-                    "The project of an endpoint cannot be changed. Serve the model under a new name.",
+                    "The project of an endpoint cannot be changed. Serve the model under a new "
+                    "name.",
                     "project",
                 )
             if found is None:

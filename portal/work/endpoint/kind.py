@@ -122,9 +122,11 @@ def in_space(narrowed: Environment, pinned: Environment) -> Environment:
     """Return an environment that a space has ``narrowed``, with the software of one of its versions
     (``pinned``), on GPUs that both have."""
     both = [each for each in narrowed.gpu_types if each in pinned.gpu_types]
-    types = both if narrowed.gpu_types and pinned.gpu_types else [
-        *(narrowed.gpu_types or pinned.gpu_types)
-    ]
+    types = (
+        both
+        if narrowed.gpu_types and pinned.gpu_types
+        else [*(narrowed.gpu_types or pinned.gpu_types)]
+    )
     numbers = [each.max_gpus for each in (narrowed, pinned) if each.max_gpus is not None]
     if narrowed.gpu_types and pinned.gpu_types and not both:
         numbers = [0]

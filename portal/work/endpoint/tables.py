@@ -78,9 +78,7 @@ class EndpointTable(ModelTable[Endpoint]):
 
     async def of_project(self, project: str) -> list[Endpoint]:
         """Return the endpoints that are served for a project, or shared with it, by name."""
-        return [
-            each for each in await self.every() if project in (each.project, *each.projects)
-        ]
+        return [each for each in await self.every() if project in (each.project, *each.projects)]
 
     async def change(self, name: str, **values: Any) -> None:
         """Update columns of an endpoint."""

@@ -11,9 +11,9 @@ from pydantic import Field, StringConstraints, ValidationError
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.kinds.by_id import KindById
 from portal.launch.kinds.kind import AskedFor, LaunchFacts, Lookup, Place
+from portal.models.catalog.environment import Environment
 from portal.models.session.chosen_id import ID, LONGEST_ID, SHOULD_BE
 from portal.models.session.replica_set import MOST_REPLICAS
-from portal.models.catalog.environment import Environment
 from portal.models.should_be import should_be
 from portal.models.space import Space
 from portal.spaces.registry import requested_space, space_options

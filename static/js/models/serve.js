@@ -105,8 +105,9 @@ class Serving {
     if (!choices || asked !== this.project.value) return;
     this.choices = choices;
     this.environment.control.replaceChildren(...select(environments(choices)).children);
-    this.environment.show(choices.items.length ? "" : "None of the project’s environments is offered to you now.");
-    this.#environment(0);
+    if (this.model) this.#suggest({ model: this.model });
+    else this.#environment(0);
+    if (!choices.items.length) this.environment.show("None of the project’s environments is offered to you now.");
   }
 
   #program() {

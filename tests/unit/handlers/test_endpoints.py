@@ -127,7 +127,9 @@ async def site(
         hub=FakeHub(),
         catalog=catalog,
     )
-    async with served([*ENDPOINTS, *OF_SETS, *OF_PROJECTS], parts, TOKENS.get, logins=True) as client:
+    async with served(
+        [*ENDPOINTS, *OF_SETS, *OF_PROJECTS], parts, TOKENS.get, logins=True
+    ) as client:
         yield Site(client, store, tmp_path, parts)
 
 

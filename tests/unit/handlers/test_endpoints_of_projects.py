@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from session_endpoints import of_server, person
 from session_records import recorded
-from test_endpoints import RECORDS, TOKENS, VERSION, Site, site
+from test_endpoints import TOKENS, VERSION, Site, site
 
 from portal.models.scope import PROJECTS_MANAGE
 from portal.models.session.resources import Resources

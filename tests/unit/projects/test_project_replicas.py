@@ -34,7 +34,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-async def placed(site: Site, option: str, held: Any = (), successor: str = "", **more: Any) -> Place:
+async def placed(
+    site: Site, option: str, held: Any = (), successor: str = "", **more: Any
+) -> Place:
     """Place such a replica of ada's, who holds these other sessions."""
     asked = Asked.parse({option: OPTIONS[option], "environment": "lab", **more})
     kind: Kind = asked.kind
@@ -105,7 +107,9 @@ async def test_their_gpus_are_within_what_a_member_has_at_once() -> None:
     with pytest.raises(NotAllowed, match="your endpoints and clusters have 1") as refused:
         await placed(site, "endpoint", [one], gpus=2)
     assert "2 GPUs at once" in str(refused.value)
-    with pytest.raises(NotAllowed, match="End an endpoint or a cluster or give your session fewer GPUs first"):
+    with pytest.raises(
+        NotAllowed, match="End an endpoint or a cluster or give your session fewer GPUs first"
+    ):
         await placed(site, "ray", [one, holding("jupyterlab", 1)], gpus=1)
     elsewhere = SimpleNamespace(**{**vars(one), "space": ""})
     await placed(site, "endpoint", [elsewhere], gpus=2)
@@ -132,7 +136,7 @@ def test_a_course_has_none_and_a_project_no_kept_cluster() -> None:
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        ("code-server", "code-server"), ("rstudio", "RStudio"), ("marimo", "marimo"),
+        ("code-server", "code-server"), ("marimo", "marimo"),
         ("jupyterlab", "session"), ("endpoint", "replica"), ("ray-worker", "worker"),
     ],
 )  # fmt: skip

@@ -37,8 +37,8 @@ def barred(stored: StoredSpace, role: Role, who: str, now: float) -> str:
     endpoints for it at ``now`` (Unix seconds), a sentence; "" if they can."""
     if role is Role.READER:
         return (
-            f"{who} a reader of the {stored.space.called}, so endpoints cannot be served for it. Ask "
-            f"its {stored.space.leader} for the role of a member."
+            f"{who} a reader of the {stored.space.called}, so endpoints cannot be served for it. "
+            f"Ask its {stored.space.leader} for the role of a member."
         )
     return closed(ServingReplica, stored, role, now)
 

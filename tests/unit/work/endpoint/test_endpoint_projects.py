@@ -32,7 +32,7 @@ from portal.projects.tables import ProjectTable
 from portal.store import Store
 from portal.work.endpoint.keeping.spaces import GRACE
 from portal.work.endpoint.kind import in_space
-from portal.work.endpoint.tables import EndpointReplicaTable, EndpointVersionTable
+from portal.work.endpoint.tables import EndpointVersionTable
 from portal.work.member_gpus import MemberGpus, held_gpus, too_many
 
 LOG = logging.getLogger("portal-test")
@@ -49,9 +49,7 @@ class ProjectSite(Site):
     def __init__(self, store: Store, gateway: PlayedGateway, notices: Notices) -> None:
         super().__init__(store, gateway, notices)
         self.hub = FakeHub()
-        self.members = ProjectMembers(
-            store, self.memberships, LdapDirectory(), Projects(), LOG
-        )
+        self.members = ProjectMembers(store, self.memberships, LdapDirectory(), Projects(), LOG)
         self.leaving = Leaving(store, self.members, self.hub, self._note, LOG)
 
     async def _note(self, entry: Any) -> None:

@@ -78,9 +78,7 @@ class Site:
         self.view: Any = SimpleNamespace(snapshot=snapshot(NODE))
         self.reconciled = 0
         self.gone: set[str] = set()
-        self.memberships: Any = MembershipCache(
-            store.spaces.get, store.spaces.of_person, age=0.0
-        )
+        self.memberships: Any = MembershipCache(store.spaces.get, store.spaces.of_person, age=0.0)
         self.begin_service()
 
     def begin_service(self) -> None:
