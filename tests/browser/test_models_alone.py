@@ -18,7 +18,8 @@ MODEL = {
     "name": "embed", "owner": "ada", "address": "/services/portal/models/embed/",
     "least": 0, "most": 4, "target": 8, "idle": 1800, "limits": LIMITS, "users": ["barbara"],
     "groups": ["lab"], "everyone": False, "project": "", "projects": [],
-    "created_at": NOW - 86400, "active_at": NOW - 60, "problem": "", "load": 40.0, "wait": 300.0, "expected_at": None, "replicas": [],
+    "created_at": NOW - 86400, "active_at": NOW - 60, "problem": "", "load": 40.0, "wait": 300.0,
+    "expected_at": None, "replicas": [],
     "versions": [
         {
             "number": 2, "created_at": NOW - 600, "environment": "pytorch",
