@@ -225,3 +225,17 @@ def test_gpus_of_replicas_count_within_the_members_limit() -> None:
         "The project 'Proteins' allows each member 1 GPU at once: your endpoints and clusters have "
         "3. End an endpoint or a cluster first."
     )
+
+
+async def test_what_still_runs_after_the_minute_is_drained(site: ProjectSite) -> None:
+    """Whether or not the job has been stopped by then."""
+    stored = await site.project()
+    row = await site.first(project="proteins")
+    await site.members.remove(stored, "ada")
+    await site.keep(NOW + 100)
+    assert [each.draining_at for each in await site.rows()] == [None]
+    assert (await site.sets())[row.id].replicas == 1
+    await site.keep(NOW + 100 + GRACE)
+    assert [each.draining_at for each in await site.rows()] == [NOW + 100 + GRACE]
+    await site.keep(NOW + 110 + GRACE)
+    assert (await site.sets())[row.id].replicas == 0
