@@ -53,6 +53,9 @@ class Space(Frozen):
     # It has one environment, in a version whose content is stored (StoredSpace.pinned). Without,
     # the environments of the catalog that it has (`has`).
     pins: ClassVar[bool] = True
+    replicas: ClassVar[bool] = (
+        False  # endpoints can be served for it, and its sessions have clusters
+    )
 
     name: SpaceName
     title: Annotated[str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True)]

@@ -29,6 +29,7 @@ from .member_endpoints import ENDPOINTS as OF_MEMBERS
 from .models import StoredProject
 from .parts import ProjectParts
 from .runs import ENDPOINTS as OF_RUNS
+from .served import ENDPOINTS as OF_SERVED
 from .tables import ProjectTable
 from .view import detail_of, item_of
 
@@ -177,6 +178,7 @@ ENDPOINTS = (
     *OF_FILES,
     *OF_MEMBERS,
     *OF_RUNS,
+    *OF_SERVED,
     ProjectApproval,
     ProjectRefusal,
     ProjectArchive,

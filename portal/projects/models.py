@@ -40,6 +40,7 @@ class Project(Space):
 
     noun = "project"
     pins = False
+    replicas = True
 
     title: Annotated[
         str,

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from portal.launch.kinds import kind_of
+from portal.launch.kinds.program import ProgramKind
 from portal.models.person import Person
 from portal.models.scope import PROJECTS_MANAGE
 from portal.models.session.session import SessionRecord
@@ -125,10 +126,16 @@ def _work_item(record: SessionRecord) -> WorkItem:
     gpus = record.options.get("gpus")
     return WorkItem(
         user=record.user,
-        kind=kind_of(record).words.noun,
+        kind=_program(record),
         server=record.server,
         environment=record.environment_title or record.environment,
         state=str(record.state),
         gpus=gpus if isinstance(gpus, int) else 0,
         submitted_at=record.submitted_at,
     )
+
+
+def _program(record: SessionRecord) -> str:
+    """Return what a session is, in words: the program that it opens, if that is no JupyterLab."""
+    kind = kind_of(record)
+    return kind.title if issubclass(kind, ProgramKind) else kind.words.noun

@@ -145,6 +145,11 @@ class Spaces:
             return stored
         raise NotFound(f"There is no {space_nouns()} '{name}'.")
 
+    async def members_of(self, name: str) -> list[Member]:
+        """Return the members of a space, ordered by name; [] if there is none."""
+        found = [await table.members.of_space(name) for table in self._tables]
+        return [member for members in found for member in members]
+
     async def of_person(self, person: str) -> list[Member]:
         """Return a person's memberships in spaces of all types."""
         return [

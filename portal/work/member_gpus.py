@@ -1,12 +1,13 @@
 """GPUs that a member of a space has at once: the session's, and those of its kernels in jobs of
-their own and of its runs. A space gives each member as many as its largest session has; points of
-runs without GPUs have its CPUs. Pure."""
+their own, of its runs, and of replicas. A space gives each member as many as its largest session
+has; points of runs without GPUs have its CPUs. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from portal.launch.kinds import stored_kind
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import OtherLaunch
 from portal.models.session.run import AskedRun
@@ -14,6 +15,7 @@ from portal.models.space import Space
 from portal.models.words import count
 
 from .kernel.kind import JobKernel
+from .replicas.kind import ReplicaKind
 from .run.kind import OPTION as OPTION_OF_RUN
 from .run.kind import Run, asked_run
 
@@ -35,11 +37,13 @@ class Launched(Protocol):
 
 
 class MemberGpus(NamedTuple):
-    """Number of GPUs that a member of a space has, in the session, its kernels and its runs."""
+    """Number of GPUs that a member of a space has, in the session, its kernels, its runs, and the
+    replicas of endpoints and workers of clusters."""
 
     session: int = 0
     kernels: int = 0
     runs: int = 0
+    replicas: int = 0
 
 
 def most_gpus(space: Space) -> int:
@@ -51,14 +55,16 @@ def held_gpus(space: Space, launches: Iterable[Launched]) -> MemberGpus:
     """Return the GPUs of a member's ``launches`` that wait or run. Those outside of the space do
     not count."""
     launches = list(launches)
-    session = kernels = 0
+    session = kernels = replicas = 0
     for launch in launches:
         gpus = _number(launch.options.get("gpus")) if launch.space == space.name else 0
         if launch.work == JupyterLab.name:
             session += gpus * space.default.nodes
         elif launch.work == JobKernel.name:
             kernels += gpus
-    return MemberGpus(session, kernels, held_by_runs(space, launches, "gpus"))
+        elif gpus and issubclass(stored_kind(launch.work), ReplicaKind):
+            replicas += gpus
+    return MemberGpus(session, kernels, held_by_runs(space, launches, "gpus"), replicas)
 
 
 def held_by_runs(space: Space, launches: Iterable[Launched], resource: str) -> int:
@@ -101,7 +107,10 @@ def too_many(space: Space, wanted: int, held: MemberGpus, *, beside: bool, point
     if not wanted or wanted + sum(held) <= most:
         return ""
     gives = f"The {space.called} allows each member {count(most, 'GPU')} at once"
-    words = ("your session has", "your kernels have", "your runs have")
+    words = (
+        *("your session has", "your kernels have", "your runs have"),
+        "your endpoints and clusters have",
+    )
     holders = [f"{who} {number}" for who, number in zip(words, held, strict=True) if number]
     need = f"{points} points at once need {wanted}" if points > 1 else ""
     if not holders:
@@ -109,6 +118,7 @@ def too_many(space: Space, wanted: int, held: MemberGpus, *, beside: bool, point
     ways = ["run fewer points at once"] if need else []
     ways += ["shut down a kernel"] if held.kernels else []
     ways += ["stop a run"] if held.runs else []
+    ways += ["end an endpoint or a cluster"] if held.replicas else []
     ways += ["give your session fewer GPUs"] if held.session and beside else []
     way = " or ".join(ways) or "ask for fewer GPUs"
     facts = f"{gives}: {_listed(holders)}. {f'{need}. ' if need else ''}"

@@ -199,18 +199,18 @@ def _check_held(
     asked: AskedFor,
 ) -> None:
     """Raise NotAllowed if the owner would have more in the space at once than it allows: GPUs in
-    the session, its kernels and its runs together, CPUs in runs. Rooms, rehearsals and previews do
-    not count."""
+    the session, its kernels, its runs and replicas together, CPUs in runs. Rooms, rehearsals and
+    previews do not count."""
     if kind.serves and not kind.job_kernels:
         return
-    launches = other_launches(spawner)
+    launches = [other for other in other_launches(spawner) if not kind.succeeds(other)]
     gpus = asked.given().get("gpus", offered.default.gpus)
     if isinstance(kind, Run):
         cpus = asked.given().get("cpus", offered.default.cpus) or 1
         reason = too_many_points(space, kind.run, gpus, cpus, launches, offered.max_cpus)
     else:
         held, wanted = held_gpus(space, launches), gpus * offered.default.nodes
-        only_session = kind.serves and not (held.kernels or held.runs)
+        only_session = kind.serves and not (held.kernels or held.runs or held.replicas)
         reason = "" if only_session else too_many(space, wanted, held, beside=not kind.serves)
     if reason:
         raise NotAllowed(reason)

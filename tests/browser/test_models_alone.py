@@ -17,8 +17,9 @@ LIMITS = {"body": 10 * 1024**2, "seconds": 600, "wake": 120, "in_flight": 64, "w
 MODEL = {
     "name": "embed", "owner": "ada", "address": "/services/portal/models/embed/",
     "least": 0, "most": 4, "target": 8, "idle": 1800, "limits": LIMITS, "users": ["barbara"],
-    "groups": ["lab"], "everyone": False, "created_at": NOW - 86400, "active_at": NOW - 60,
-    "problem": "", "load": 40.0, "wait": 300.0, "expected_at": None, "replicas": [],
+    "groups": ["lab"], "everyone": False, "project": "", "projects": [],
+    "created_at": NOW - 86400, "active_at": NOW - 60, "problem": "", "load": 40.0, "wait": 300.0,
+    "expected_at": None, "replicas": [],
     "versions": [
         {
             "number": 2, "created_at": NOW - 600, "environment": "pytorch",
@@ -49,6 +50,7 @@ ENDED = {
     **REPLICA, "id": "99aa3c1a0b7d", "state": "ended", "session": "", "ended_at": NOW - 3700,
     "overlap": 720.0, "gpu_hours": 0.4,
 }  # fmt: skip
+CHOICES = {"groups": ["lab"], "projects": [{"name": "proteins", "title": "Proteins"}]}
 TRIAL = {
     "name": "embed", "owner": "ada", "address": "/services/portal/models/embed/", "paths": [],
     "example": {"method": "POST", "path": "/v1/embeddings", "body": {"input": "it's"}},
@@ -72,6 +74,7 @@ def opened(page: Any, rights: dict[str, Any] = OWNER, **more: Any) -> None:
     answers = {
         "models/embed": MODEL,
         "models/embed/trial": TRIAL,
+        "model-choices": CHOICES,
         "models/embed/figures": FIGURES,
         **more.pop("answers", {}),
     }
@@ -146,7 +149,9 @@ def test_settings_say_beside_the_field_what_is_wrong(page: Any) -> None:
         words = "'least' (5) must not exceed 'most' (4)."
         return {"error": {"code": "invalid_request", "message": words, "field": "least"}}
 
-    open_alone(page, "model.html", model=OWNER, answers={"models/embed": changed})
+    open_alone(
+        page, "model.html", model=OWNER, answers={"models/embed": changed, "model-choices": CHOICES}
+    )
     page.get_by_role("button", name="More actions for embed").click()
     page.get_by_role("button", name="Change settings…").click()
     dialog = page.get_by_role("dialog", name="Settings of embed")
@@ -227,7 +232,7 @@ def test_a_model_of_the_catalog_is_served_with_its_own_program(page: Any) -> Non
             for name in ("other", "lab")
         ],
         "fields": [field("gpus", "GPUs"), field("memory", "Memory")],
-        "groups": ["lab"], "most": 4, "names": [], "simulated": False,
+        **CHOICES, "most": 4, "names": [], "simulated": False,
     }  # fmt: skip
     answers = {
         "models": {"items": []},
@@ -236,7 +241,7 @@ def test_a_model_of_the_catalog_is_served_with_its_own_program(page: Any) -> Non
             "items": [entry("minilm"), entry("large", offered=False, problem="It was not tested.")]
         },
         "runs": {"items": [], "total": 0, "next": None},
-        "estimates": {"words": "Starts now.", "field": "", "nearby": []},
+        "model-estimates": {"words": "Starts now.", "field": "", "nearby": []},
         "models/mini": posted,
         "models/mini/versions": posted,
     }
@@ -260,6 +265,7 @@ def test_a_model_of_the_catalog_is_served_with_its_own_program(page: Any) -> Non
     with page.expect_request("**/endpoints/mini"):
         dialog.get_by_role("button", name="Serve model").click()
     who = {"users": [], "groups": ["lab", "physics"], "everyone": False}
+    who |= {"projects": [], "project": ""}
     version = {"source": {"model": "minilm"}, "gpus": 0, "memory": "2G", "share": 100}
     assert sent == [
         ("PUT", {"least": 0, "most": 1, "idle": 1800, **who}),
@@ -270,7 +276,7 @@ def test_a_model_of_the_catalog_is_served_with_its_own_program(page: Any) -> Non
 def test_a_run_whose_environment_is_gone_is_not_served_in_another_by_itself(page: Any) -> None:
     choices = {
         "items": [{"environment": "lab", "title": "Lab", "gpu_types": [], "default": {"gpus": 1}}],
-        "fields": [], "groups": [], "most": 4, "names": [], "simulated": False,
+        "fields": [], "groups": [], "projects": [], "most": 4, "names": [], "simulated": False,
     }  # fmt: skip
     run = {"id": "5e2f", "name": "rates", "folder": "/home/ada/runs/rates", "version": 4}
     answers = {
@@ -279,7 +285,7 @@ def test_a_run_whose_environment_is_gone_is_not_served_in_another_by_itself(page
         "runs": {"items": [run], "total": 1, "next": None},
         "runs/5e2f": {**run, "environment": "gone"},
         "runs/5e2f/points/0": {"parameters": {"lr": 0.1}, "state": "succeeded", "attempt": 2},
-        "estimates": {"words": "Starts now.", "field": "", "nearby": []},
+        "model-estimates": {"words": "Starts now.", "field": "", "nearby": []},
     }
     open_alone(page, "models.html", answers=answers, models_offered=True, sees_all=False)
     page.get_by_role("button", name="Serve a model").click()

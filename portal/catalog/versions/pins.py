@@ -17,8 +17,6 @@ from portal.store import Store
 
 from ..files import EnvironmentCatalog
 
-_SOFTWARE = ("kind", "source", "image", "digest", "server", "python", "kernels", "path", "modules")
-
 
 class Pin(NamedTuple):
     """Version of an environment, 0: not known, and the digest of its image, "": it has none."""
@@ -79,9 +77,7 @@ async def pinned(
         return environment
     if reason := await _closed(version):
         raise PinLost(environment, number, reason)
-    software = {field: getattr(version.environment, field) for field in _SOFTWARE}
-    old = base.model_copy(update=software)
-    offer = await catalog.offering.offer_for(old)
+    offer = await catalog.offering.offer_for(base.with_software(version.environment))
     if offer.environment is None:
         raise PinLost(environment, number, offer.reason)
     return offer.environment

@@ -254,6 +254,11 @@ class Kind(Frozen):
         """Return True if it does not start without GPUs, as once the space's budget is used up."""
         return False
 
+    def succeeds(self, other: OtherLaunch) -> bool:
+        """Return True if it takes the place of another session, whose GPUs do not count beside its
+        own."""
+        return False
+
     @classmethod
     def narrowed(
         cls, environment: Environment, space: Space, asked: AskedFor, *, gpus: bool

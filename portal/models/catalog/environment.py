@@ -90,6 +90,9 @@ class Bind(Frozen):
         return value
 
 
+_SOFTWARE = ("kind", "source", "image", "digest", "server", "python", "kernels", "path", "modules")
+
+
 class Environment(Frozen):
     """Entry of the catalog; a YAML file of the catalog has these keys.
 
@@ -178,6 +181,10 @@ class Environment(Frozen):
     def visible_groups(self) -> frozenset[str]:
         """Hub groups of those who may see it; empty: everyone."""
         return frozenset((*self.groups, *(f"course-{name}" for name in self.courses)))
+
+    def with_software(self, other: Environment) -> Environment:
+        """Return this environment with the software of ``other``, such as an earlier version."""
+        return self.model_copy(update={field: getattr(other, field) for field in _SOFTWARE})
 
     @property
     def fingerprint(self) -> str:

@@ -7,7 +7,7 @@ A user's clusters are replica sets, too, of the work "dask-worker" or "ray-worke
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,7 +15,8 @@ from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound
 from portal.handlers.base.action import Confirmation
 from portal.handlers.base.endpoint import Operation
 from portal.handlers.base.own_session import OwnSession
-from portal.handlers.sessions.estimates import EstimatesBase, running_options
+from portal.handlers.sessions.estimates import running_options
+from portal.handlers.sessions.job_estimates import JobEstimates
 from portal.launch.kinds import kind_of
 from portal.launch.request import AskedResources
 from portal.models import Frozen
@@ -25,6 +26,8 @@ from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS, ReplicaSet
 from portal.models.session.resources import time_text
 from portal.models.session.session import SessionRecord
+from portal.spaces.registry import job_space
+from portal.work.replicas.kind import ReplicaKind
 from portal.work.replicas.parts import ReplicaParts
 from portal.work.replicas.tables import ReplicaSetTable
 
@@ -57,8 +60,10 @@ class OfferedClusters(Frozen):
     most: int
 
 
-class ClusterAction(OwnSession, EstimatesBase):
-    """Base class: the session that asks, and its clusters."""
+class ClusterAction(OwnSession, JobEstimates):
+    """Base class: the session that asks, and its clusters, which are of its space."""
+
+    kind: ClassVar[type[ReplicaKind]] = ClusterWorker
 
     async def asker(self) -> SessionRecord:
         """Return the session that asks. Raises NotAllowed for one without clusters, Unavailable."""
@@ -70,8 +75,9 @@ class ClusterAction(OwnSession, EstimatesBase):
         """Raise NotAllowed if the session may have no cluster."""
         kind = kind_of(record)
         if record.space:
-            stored = await self.parts.memberships.space(record.space)
-            raise NotAllowed(ClusterWorker.not_offered(stored.space))
+            self.stored = await self.parts.memberships.space(record.space)
+            if reason := self.kind.not_offered(self.stored.space):
+                raise NotAllowed(reason)
         if not kind.job_kernels:
             raise NotAllowed(f"Clusters are not offered in {kind.title}.")
         if not self.replicas.limits.per_user:
@@ -112,7 +118,7 @@ class OwnClusters(ClusterAction):
 
     @Operation("Show how many workers of clusters are offered.")
     async def on_get(self) -> OfferedClusters:
-        """Use the session's own token only; refused in spaces and without JupyterLab."""
+        """Use the session's own token only; refused in courses and without JupyterLab."""
         await self.asker()
         return OfferedClusters(most=self.replicas.limits.per_user)
 
@@ -152,7 +158,8 @@ class OneCluster(ClusterAction):
                     "workers",
                 )
             options = {**running_options(record), **wanted, "environment": record.environment}
-            own = {kind.option: {"session": record.job_id}}
+            of_space = job_space(self.stored.space).own() if self.stored else {}
+            own = {kind.option: {"session": record.job_id, **of_space}}
             stored = await self.stored_options(id, record)
             if stored is not None and kind.option not in stored:
                 raise Conflict("The 'engine' of a cluster cannot be changed. Make a new one.")

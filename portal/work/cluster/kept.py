@@ -29,7 +29,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.work.replicas.reconciler import servers_of
 
 from .endpoints import ClusterAction, WantedWorkers, check_time
-from .kind import DaskWorker
+from .kind import ClusterWorker, DaskWorker
 from .scheduler import LONGEST_KEPT, DaskScheduler, is_kept, scheduler_id
 
 _LEAST = {"cpus": 1, "gpus": 0, "nodes": 1}  # of a scheduler; its memory is the environment's
@@ -85,6 +85,8 @@ class KeptList(Frozen):
 
 class KeptAction(ClusterAction):
     """Base class: the session or scheduler that asks, and its user's kept clusters."""
+
+    kind = DaskScheduler
 
     async def asker_of(self, id: str) -> SessionRecord:
         """Return the session that asks, or the scheduler of this cluster. Raises what ``asker``
@@ -180,13 +182,16 @@ class KeptClusters(KeptAction):
     """Kept clusters of the user whose session asks."""
 
     path = "session/kept-clusters"
+    kind = ClusterWorker
 
     @Operation("List the kept clusters of a session's user.")
     async def on_get(self) -> KeptList:
-        """Use the session's own token only; refused in spaces and without JupyterLab."""
+        """Use the session's own token only; refused in courses and without JupyterLab. In a
+        project, no cluster is kept: there are those of the session."""
         record = await self.asker()
+        schedulers = [] if record.space else await self.schedulers(record.user)
         return KeptList(
-            items=await self.items(record.user, *await self.schedulers(record.user)),
+            items=await self.items(record.user, *schedulers),
             session=await self.of_session(record),
             idle=_IDLE,
             most=self.replicas.limits.per_user,

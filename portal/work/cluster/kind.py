@@ -40,6 +40,8 @@ class ClusterWorker(ReplicaKind):
 
     @classmethod
     def not_offered(cls, space: Space) -> str:
+        if space.replicas:
+            return ""
         return (
             f"Clusters are not offered in the sessions of a {space.noun}. Launch a session of your "
             "own for one."

@@ -52,7 +52,12 @@ class DaskScheduler(ReplicaKind):
 
     @classmethod
     def not_offered(cls, space: Space) -> str:
-        return DaskWorker.not_offered(space)
+        """Refuse spaces: sessions of its user outside of them could change its workers, which would
+        be charged to another account than its own."""
+        return (
+            f"Kept clusters are not offered in a {space.noun}: sessions outside of it could use "
+            "them, too. Make one that ends with its notebook, without 'keep'."
+        )
 
     @property
     def cluster(self) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Collection
 from typing import Any
 
 from portal.catalog.versions.pins import Pin, PinLost, pin_of, pinned
 from portal.errors import InvalidRequest, NotAllowed, NotFound
 from portal.handlers.base.action import Action
 from portal.handlers.catalog.environments import as_seen_by_catalog
-from portal.handlers.sessions.estimates import EstimatesBase
+from portal.handlers.sessions.job_estimates import JobEstimates
 from portal.models.person import Person
 from portal.models.session.session import SessionRecord
+from portal.models.space import StoredSpace
 
 from .bodies import (
     OF_VERSION,
@@ -22,6 +24,8 @@ from .bodies import (
 from .catalog.items import ModelView
 from .details import detail_of
 from .keeping.scaling import with_share
+from .keeping.spaces import barred, working_in
+from .kind import ServingReplica
 from .models import NAME, Endpoint, EndpointVersion, exposed
 from .parts import EndpointParts
 from .tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
@@ -29,16 +33,19 @@ from .tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 _NONE = "You have no such endpoint."
 
 
-def usable_by(person: Person, endpoint: Endpoint) -> bool:
-    """Return True if the person may use the endpoint."""
+def usable_by(person: Person, endpoint: Endpoint, projects: Collection[str]) -> bool:
+    """Return True if the person, who works in ``projects``, may use the endpoint."""
     named = person.name == endpoint.user or person.name in endpoint.users
-    return named or endpoint.everyone or bool(set(person.groups) & set(endpoint.groups))
+    shared = {endpoint.project, *endpoint.projects} & set(projects)
+    in_group = bool(set(person.groups) & set(endpoint.groups))
+    return named or endpoint.everyone or in_group or bool(shared)
 
 
-class EndpointAction(Action, EstimatesBase):
+class EndpointAction(Action, JobEstimates):
     """Base class: the endpoints of the person who asks."""
 
     parameters = {"name": NAME}
+    kind = ServingReplica
 
     @property
     def table(self) -> EndpointTable:
@@ -62,13 +69,22 @@ class EndpointAction(Action, EstimatesBase):
             found = await self.table.get(name)
             if found.user == self.person.name or (needs and self.may(needs)):
                 return found
-            if self.may_use(found):
+            if usable_by(self.person, found, await self.projects()):
                 raise NotAllowed(f"The endpoint '{name}' belongs to {found.user}.")
         raise NotFound(_NONE)
 
-    def may_use(self, endpoint: Endpoint) -> bool:
-        """Return True if the person may use the endpoint."""
-        return usable_by(self.person, endpoint)
+    async def projects(self) -> frozenset[str]:
+        """Return the projects in which the person works."""
+        return working_in(await self.parts.memberships.mine(self.person.name))
+
+    async def for_project(self, name: str) -> StoredSpace | None:
+        """Return the project for which the person may serve; None for "". Raises NotAllowed."""
+        if not name:
+            return None
+        membership = await self.parts.memberships.membership(self.person.name, name)
+        if reason := barred(membership.stored, membership.role, "You are", time.time()):
+            raise NotAllowed(reason, "project")
+        return membership.stored
 
     def check_offered(self) -> None:
         """Raise NotAllowed if the site has no gateway."""
@@ -120,6 +136,7 @@ class EndpointAction(Action, EstimatesBase):
             raise InvalidRequest("'nodes' must be 1: a replica is a job on one node.", "nodes")
         resources = body.model_dump(exclude=set(OF_VERSION), exclude_unset=True)
         options = {**resources, "environment": body.environment}
+        self.stored = await self.for_project(endpoint.project)
         await self.decided(as_seen_by_catalog(self.person), options)
         pin = await self._pin(body)
         version = EndpointVersion(

@@ -12,6 +12,7 @@ from portal.models import Frozen
 from portal.models.scope import SESSIONS_READ
 from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS
+from portal.models.space import SpaceName
 
 from .keeping.handover import ReplicaState
 from .models import MOST_WORDS, HealthPath, RequestLimits, Word
@@ -26,8 +27,11 @@ _Share = Annotated[int, Field(ge=0, le=100, strict=True)]
 class WantedEndpoint(Frozen):
     """Endpoint as it should be; what is not named stays, or is the default. ``least``, ``most``:
     replicas; ``target``: requests for one replica at a time; ``idle``: seconds without a request
-    after which it sleeps, if ``least`` is 0; ``users``, ``groups``, ``everyone``: who may use it,
-    beside its owner."""
+    after which it sleeps, if ``least`` is 0; ``users``, ``groups``, ``projects`` (their members, no
+    readers), ``everyone``: who may use it, beside its owner. ``project``: for which it is served,
+    whose members may always use it, "" for none; that cannot be changed."""
+
+    project: Annotated[str, StringConstraints(pattern=r"^([a-z0-9]+(-[a-z0-9]+)*)?$")] = ""
 
     least: _Count = 0
     most: Annotated[int, Field(ge=1, le=MOST_REPLICAS, strict=True)] = 1
@@ -36,6 +40,7 @@ class WantedEndpoint(Frozen):
     limits: RequestLimits = RequestLimits()
     users: Annotated[tuple[_Who, ...], Field(max_length=500)] = ()
     groups: Annotated[tuple[_Who, ...], Field(max_length=100)] = ()
+    projects: Annotated[tuple[SpaceName, ...], Field(max_length=50)] = ()
     everyone: Annotated[bool, Field(strict=True)] = False
 
 
@@ -111,11 +116,12 @@ class DeletionQuery(Query):
 class EndpointItem(Frozen):
     """Endpoint as its users see it. ``address``: path at the portal's host; ``ready``: replicas
     that answer; ``problem``: why it does not, a sentence; ``mine``: the person is its owner;
-    ``active_at``: the last request, to the minute. One that is "empty" has no version with a share.
-    """
+    ``project``: for which it is served, "" for none; ``active_at``: the last request, to the
+    minute. One that is "empty" has no version with a share."""
 
     name: str
     owner: str
+    project: str
     address: str
     state: EndpointState
     ready: int

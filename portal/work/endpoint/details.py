@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from portal.models.cluster.cluster import Job
@@ -10,7 +10,7 @@ from portal.models.session.session import SessionRecord
 
 from .bodies import EndpointDetail, EndpointState, ReplicaItem, VersionItem, WantedEndpoint
 from .keeping.handover import ReplicaState
-from .keeping.replicas import expected_at, measured, overlap, seen, server_of
+from .keeping.replicas import expected_at, measured, overlap, seen, server_of, state_of
 from .models import Endpoint, EndpointReplica, EndpointVersion
 
 
@@ -58,6 +58,16 @@ def detail_of(
             for row in rows
         ),
     )
+
+
+def states_of(rows: Sequence[EndpointReplica]) -> dict[str, Counter[ReplicaState]]:
+    """Return how many of these living replicas are in each state, by endpoint."""
+    states: dict[str, Counter[ReplicaState]] = defaultdict(Counter)
+    for row in rows:
+        begun = ReplicaState.WAITING if row.waited is None else ReplicaState.LOADING
+        state = state_of(row, None)
+        states[row.endpoint][begun if state is ReplicaState.WAITING else state] += 1
+    return states
 
 
 def endpoint_state(endpoint: Endpoint, replicas: Counter[ReplicaState]) -> EndpointState:

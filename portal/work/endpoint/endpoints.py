@@ -6,7 +6,6 @@ The models themselves answer at ``models/NAME/…``, in the gateway.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
 from typing import Any
 
 from portal.errors import InvalidRequest, NotAllowed, NotFound
@@ -17,7 +16,7 @@ from portal.work.replicas.parts import ReplicaParts
 from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunTable
 
-from .action import EndpointAction
+from .action import EndpointAction, usable_by
 from .audit import EndpointAudit
 from .bodies import (
     DeletionQuery,
@@ -31,9 +30,8 @@ from .bodies import (
     WantedVersion,
 )
 from .catalog.items import PREFIX, ModelView
-from .details import endpoint_state
+from .details import endpoint_state, states_of
 from .keeping.handover import ReplicaState
-from .keeping.replicas import state_of
 from .models import Endpoint, RequestLimits
 from .reports import ENDPOINTS as REPORTS
 
@@ -51,16 +49,14 @@ class Endpoints(EndpointAction):
         """Return them by name."""
         if self.query.all and not self.may(SESSIONS_READ):
             await self.refused("All endpoints.", SESSIONS_READ)
-        states: dict[str, Counter[ReplicaState]] = defaultdict(Counter)
-        for row in await self.replicas.living():
-            begun = ReplicaState.WAITING if row.waited is None else ReplicaState.LOADING
-            state = state_of(row, None)
-            states[row.endpoint][begun if state is ReplicaState.WAITING else state] += 1
+        states = states_of(await self.replicas.living())
+        projects = await self.projects()
         return EndpointList(
             items=tuple(
                 EndpointItem(
                     name=each.name,
                     owner=each.user,
+                    project=each.project,
                     address=self.address(each.name),
                     state=endpoint_state(each, states[each.name]),
                     ready=states[each.name][ReplicaState.READY],
@@ -69,7 +65,7 @@ class Endpoints(EndpointAction):
                     active_at=each.active_at,
                 )
                 for each in await self.table.every()
-                if self.query.all or self.may_use(each)
+                if self.query.all or usable_by(self.person, each, projects)
             )
         )
 
@@ -102,6 +98,15 @@ class OneEndpoint(EndpointAction):
             wanted = (found or new).model_copy(update=given)
             if name.startswith(PREFIX) and found is None:
                 raise NotAllowed(f"Names that begin with '{PREFIX}' are for tests of the catalog.")
+            if found is not None and wanted.project != found.project:
+                raise InvalidRequest(
+                    "The project of an endpoint cannot be changed. Serve the model under a new "
+                    "name.",
+                    "project",
+                )
+            if found is None:
+                await self.for_project(wanted.project)
+            await self._check_shared(set(wanted.projects) - set(found.projects if found else ()))
             limit = self.parts_for(ReplicaParts).limits.per_user
             if wanted.least > wanted.most:
                 raise InvalidRequest(
@@ -121,6 +126,13 @@ class OneEndpoint(EndpointAction):
                 await self.table.change(name, **stored)
         self.endpoint_parts.keeper.changed.set()
         return await self.detail(await self.table.get(name))
+
+    async def _check_shared(self, projects: set[str]) -> None:
+        """Raise NotAllowed for a project in which the person does not work."""
+        if strange := sorted(projects - await self.projects()):
+            raise NotAllowed(
+                f"There is no project '{strange[0]}' of which you are a member.", "projects"
+            )
 
     @Operation("Delete an endpoint.", query=DeletionQuery)
     async def on_delete(self, name: str) -> Confirmation:

@@ -6,14 +6,16 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import and_, delete, func, or_, select
 
 from portal.gateway.latencies import BOUNDS
 from portal.models import Frozen
 from portal.store.engine.columns import COUNT, NAME, TIME, Json, filled, keyed, keys
 from portal.store.engine.rows import ModelTable
+
+from .models import Endpoint
 
 KEPT = 7 * 86_400.0  # seconds
 MOST = 20_000  # rows that are read at once; a week has 10,080 minutes
@@ -67,6 +69,13 @@ class FigurePoint(Frozen):
     gpus: float
 
 
+class Totals(NamedTuple):
+    """Requests of an endpoint, and GPU-hours of its replicas' jobs."""
+
+    requests: int = 0
+    gpu_hours: float = 0.0
+
+
 class EndpointFigureTable(ModelTable[EndpointFigures]):
     """The table of figures. Every method raises StoreUnavailable."""
 
@@ -82,6 +91,21 @@ class EndpointFigureTable(ModelTable[EndpointFigures]):
         columns = endpoint_figures.c
         query = select(endpoint_figures).where(columns.endpoint == name, columns.at > at)
         return await self._models(query.order_by(columns.at).limit(MOST))
+
+    async def totals(self, endpoints: Sequence[Endpoint], since: float) -> dict[str, Totals]:
+        """Return what each of these has had after ``since`` (Unix seconds), by name; without those
+        that had nothing. An earlier endpoint of the same name does not count."""
+        columns = endpoint_figures.c
+        own = [
+            and_(columns.endpoint == each.name, columns.at > max(since, each.created_at))
+            for each in endpoints
+        ]
+        if not own:
+            return {}
+        sums = func.sum(columns.requests), func.sum(columns.gpus * columns.seconds) / 3600
+        query = select(columns.endpoint, *sums).where(or_(*own)).group_by(columns.endpoint)
+        rows = await self._database.run(lambda to: to.execute(query).all())
+        return {name: Totals(int(requests), float(hours)) for name, requests, hours in rows}
 
     async def prune(self, before: float) -> int:
         """Delete what is older than ``before`` (Unix seconds); return how many rows."""

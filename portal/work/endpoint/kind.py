@@ -7,9 +7,18 @@ and makes a key of its own: no secret is in its variables.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from portal.errors import Conflict, NotAllowed
-from portal.launch.kinds.kind import AskedFor, KindWords, LaunchFacts, Lookup, Place
+from portal.launch.kinds.kind import (
+    AskedFor,
+    KindWords,
+    LaunchFacts,
+    Lookup,
+    OtherLaunch,
+    Place,
+)
+from portal.models.catalog.environment import Environment
 from portal.models.space import Space
 from portal.work.kernel.settings import JobKernels
 from portal.work.replicas.kind import ReplicaKind
@@ -34,6 +43,7 @@ class ServingReplica(ReplicaKind):
         "start",
         "gateway",
         "ports",
+        "successor_of",
     }
     words = KindWords(
         noun="replica",
@@ -49,10 +59,11 @@ class ServingReplica(ReplicaKind):
     start: str = ""  # the folder in which the program starts
     gateway: str = ""
     ports: str = ""
+    successor_of: str = ""  # the id of the replica whose place it takes
 
     @classmethod
     def not_offered(cls, space: Space) -> str:
-        return f"Endpoints are not offered in a {space.noun}."
+        return "" if space.replicas else f"Endpoints are not offered in a {space.noun}."
 
     async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
         replica = await hub.recorded(EndpointReplicaTable, self.id)
@@ -62,12 +73,8 @@ class ServingReplica(ReplicaKind):
             raise Conflict("This replica has been launched. Another one takes its place.")
         if asked.environment != replica.environment:
             raise NotAllowed(f"This replica must have the environment '{replica.environment}'.")
-        place = await super().place(asked, hub, facts)
-        environments = dict(place.environments)
-        chosen = environments.get(asked.environment or "")
-        if chosen is not None and replica.environment_version:
-            pinned = await hub.pinned(chosen, replica.environment_version)
-            environments[chosen.name] = pinned
+        if self.space.name != replica.project:
+            raise NotAllowed("The portal has recorded this replica for another project, or none.")
         known = {
             "endpoint": replica.endpoint,
             "version": replica.version,
@@ -76,9 +83,23 @@ class ServingReplica(ReplicaKind):
             "start": replica.folder,
             "gateway": replica.gateway,
             "ports": hub.settings(JobKernels).ports,
+            "successor_of": replica.successor_of,
         }
-        kind = place.kind.model_copy(update=known)
-        return place._replace(environments=environments, kind=kind)
+        pinned = (await hub.environments()).get(replica.environment)
+        if pinned is not None and replica.environment_version:
+            pinned = await hub.pinned(pinned, replica.environment_version)
+        place = await super(ServingReplica, self.model_copy(update=known)).place(asked, hub, facts)
+        # Nothing is awaited after this: launches at the same moment would not see each other.
+        environments = dict(place.environments)
+        chosen = environments.get(replica.environment)
+        if chosen is not None and pinned is not None:
+            environments[chosen.name] = in_space(chosen, pinned) if self.space.name else pinned
+        return place._replace(environments=environments)
+
+    def succeeds(self, other: OtherLaunch) -> bool:
+        of_other = other.options.get(self.option)
+        known = isinstance(of_other, Mapping) and other.work == self.name
+        return known and bool(self.successor_of) and of_other.get("id") == self.successor_of
 
     def variables(self) -> dict[str, str]:
         program = {
@@ -95,3 +116,19 @@ class ServingReplica(ReplicaKind):
             "PORTAL_ENDPOINT_GATEWAY": self.gateway,
             "PORTAL_ENDPOINT_PORTS": self.ports,
         }
+
+
+def in_space(narrowed: Environment, pinned: Environment) -> Environment:
+    """Return an environment that a space has ``narrowed``, with the software of one of its versions
+    (``pinned``), on GPUs that both have."""
+    both = [each for each in narrowed.gpu_types if each in pinned.gpu_types]
+    types = (
+        both
+        if narrowed.gpu_types and pinned.gpu_types
+        else [*(narrowed.gpu_types or pinned.gpu_types)]
+    )
+    numbers = [each.max_gpus for each in (narrowed, pinned) if each.max_gpus is not None]
+    if narrowed.gpu_types and pinned.gpu_types and not both:
+        numbers = [0]
+    update = {"gpu_types": tuple(types), "max_gpus": min(numbers, default=None)}
+    return narrowed.with_software(pinned).model_copy(update=update)

@@ -44,6 +44,7 @@ class Endpoint(Frozen):
 
     name: Name
     user: str  # its owner
+    project: str = ""  # whose account, limits and folder its replicas have; "": the owner's own
     created_at: float
     least: int = 0  # replicas
     most: int = 1
@@ -52,6 +53,7 @@ class Endpoint(Frozen):
     limits: RequestLimits = RequestLimits()
     users: tuple[str, ...] = ()  # who may use it, beside the owner
     groups: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()  # whose members may; those of ``project`` always may
     everyone: bool = False
     shares: dict[str, int] = {}  # of the traffic, by version
     active_at: float = 0.0  # the last request
@@ -85,6 +87,7 @@ class EndpointReplica(Frozen):
     user: str
     id: str
     endpoint: Name
+    project: str = ""  # its endpoint's
     version: int
     environment: str
     environment_version: int = 0

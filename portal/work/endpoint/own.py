@@ -19,7 +19,7 @@ class ModelsOfSession(OwnSession, EndpointAction):
     """Base class: a session that may serve models, as it may start runs."""
 
     async def admit(self) -> None:
-        """Raise NotAllowed for a session of another kind, or of a space."""
+        """Raise NotAllowed for a session of another kind, or of a space without endpoints."""
         await super().admit()
         record = await self.own_record()
         kind = kind_of(record)
@@ -30,7 +30,8 @@ class ModelsOfSession(OwnSession, EndpointAction):
             )
         if record.space:
             stored = await self.parts.memberships.space(record.space)
-            raise NotAllowed(ServingReplica.not_offered(stored.space))
+            if reason := ServingReplica.not_offered(stored.space):
+                raise NotAllowed(reason)
 
 
 class SessionModels(ModelsOfSession, Endpoints):

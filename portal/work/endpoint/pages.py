@@ -10,6 +10,7 @@ from portal.handlers.pages.pages import Page
 from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
 
 from .action import usable_by
+from .keeping.spaces import working_in
 from .models import NAME
 from .parts import EndpointParts
 from .tables import EndpointTable
@@ -38,7 +39,8 @@ class EndpointPage(Page):
         whole = own = usable = True
         with contextlib.suppress(StoreUnavailable):
             found = await self.parts.store.table(EndpointTable).get(name)
-            own, usable = found.user == person.name, usable_by(person, found)
+            projects = working_in(await self.parts.memberships.mine(person.name))
+            own, usable = found.user == person.name, usable_by(person, found, projects)
             whole = own or person.may(SESSIONS_READ)
             if not (whole or usable):
                 raise NotFound(f"There is no endpoint '{name}'.")

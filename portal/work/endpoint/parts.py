@@ -18,6 +18,7 @@ from .keeping.keeper import Keeper
 from .keeping.launches import Launches
 from .keeping.notices import EndpointNotices
 from .keeping.owners import Owners
+from .keeping.spaces import EndpointSpaces
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -46,6 +47,7 @@ class EndpointParts:
             lambda: services.dashboard.view,
             EndpointNotices(services.notices, services.store, services.log),
             lambda: self.owners.gone,
+            EndpointSpaces(services.store, services.memberships),
             services.log,
         )
         self.owners = Owners(

@@ -16,10 +16,10 @@ from .models import Endpoint, EndpointReplica, EndpointVersion
 endpoints = keyed(
     "endpoints",
     *keys(NAME, "name"),
-    *filled(NAME, "user"),
+    *filled(NAME, "user", "project"),
     *filled(TIME, "created_at", "active_at"),
     *filled(COUNT, "least", "most", "target", "idle"),
-    *filled(Json, "limits", "users", "groups", "shares"),
+    *filled(Json, "limits", "users", "groups", "projects", "shares"),
     *filled(Boolean(), "everyone"),
     *filled(TEXT, "problem"),
 )
@@ -36,7 +36,7 @@ endpoint_versions = keyed(
 endpoint_replicas = keyed(
     "endpoint_replicas",
     *keys(NAME, "user", "id"),
-    *filled(NAME, "endpoint", "environment", "health", "successor_of", "job_id"),
+    *filled(NAME, "endpoint", "project", "environment", "health", "successor_of", "job_id"),
     *filled(COUNT, "version", "environment_version", "port"),
     *filled(Json, "command"),
     *filled(TEXT, "folder", "gateway", "certificate"),
@@ -75,6 +75,10 @@ class EndpointTable(ModelTable[Endpoint]):
     async def every(self) -> list[Endpoint]:
         """Return all endpoints by name."""
         return await self._models(select(endpoints).order_by(endpoints.c.name))
+
+    async def of_project(self, project: str) -> list[Endpoint]:
+        """Return the endpoints that are served for a project, or shared with it, by name."""
+        return [each for each in await self.every() if project in (each.project, *each.projects)]
 
     async def change(self, name: str, **values: Any) -> None:
         """Update columns of an endpoint."""

@@ -17,7 +17,7 @@ from portal.gateway.requests import PREFIX
 from portal.handlers.base.endpoint import Operation
 from portal.models import Frozen
 
-from .action import EndpointAction
+from .action import EndpointAction, usable_by
 from .bodies import RequestPath
 
 _LARGEST = 64 * 1024  # bytes of the answer that are shown
@@ -129,7 +129,7 @@ class EndpointTrial(EndpointAction):
         """Return an endpoint that the person may use. Raises NotFound."""
         self.check_offered()
         found = await self.table.get(name)
-        if not self.may_use(found):
+        if not usable_by(self.person, found, await self.projects()):
             raise NotFound(f"There is no endpoint '{name}'.")
         return found
 

@@ -11,9 +11,11 @@ from pydantic import Field, StringConstraints, ValidationError
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.kinds.by_id import KindById
 from portal.launch.kinds.kind import AskedFor, LaunchFacts, Lookup, Place
+from portal.models.catalog.environment import Environment
 from portal.models.session.chosen_id import ID, LONGEST_ID, SHOULD_BE
 from portal.models.session.replica_set import MOST_REPLICAS
 from portal.models.should_be import should_be
+from portal.models.space import Space
 from portal.spaces.registry import requested_space, space_options
 
 from .tables import ReplicaSetTable
@@ -70,6 +72,23 @@ class ReplicaKind(KindById):
                 "at api/v1/replica-sets."
             )
         return await super().place(asked, hub, facts)
+
+    @classmethod
+    def not_offered(cls, space: Space) -> str:
+        return "" if space.replicas else f"Replicas are not offered in a {space.noun}."
+
+    @classmethod
+    def needs_gpus(cls, asked: AskedFor, space: Space) -> bool:
+        return bool(asked.given().get("gpus", space.default.gpus))
+
+    @classmethod
+    def narrowed(
+        cls, environment: Environment, space: Space, asked: AskedFor, *, gpus: bool
+    ) -> Environment:
+        """Return what sessions have, on one node."""
+        offered = super().narrowed(environment, space, asked, gpus=gpus)
+        default = offered.default.model_copy(update={"nodes": 1})
+        return offered.model_copy(update={"default": default})
 
     @property
     def id_(self) -> str:

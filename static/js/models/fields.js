@@ -23,19 +23,25 @@ export function refusing(rows) {
   };
 }
 
-// Who may use a model, besides its owner: `rows` and what is chosen, as the API has it.
+// Who may use a model, besides its owner: `rows` and what is chosen, as the API has it. `own`: groups and projects of
+// the owner, by title.
 export class Audience {
-  constructor({ users = [], groups = [], everyone = false } = {}, own = []) {
+  constructor({ users = [], groups = [], projects = [], everyone = false } = {}, own = { groups: [], projects: [] }) {
     this.everyone = el("input.form-check-input", { type: "checkbox", id: "model-everyone", checked: everyone });
     this.users = filled(new Row("Users", input("barbara, carl"), "Besides you, separated by commas."), users.join(", "));
-    this.groups = filled(new Row("Groups", input(own.slice(0, 2).join(", "))), groups.join(", "));
-    const known = el("datalist", { id: "model-groups" }, own.map((name) => el("option", { value: name })));
+    this.groups = filled(new Row("Groups", input(own.groups.slice(0, 2).join(", "))), groups.join(", "));
+    const known = el("datalist", { id: "model-groups" }, own.groups.map((name) => el("option", { value: name })));
+    // One that the owner has left can be taken away, too.
+    const left = projects.filter((name) => !own.projects.some((project) => project.name === name));
+    const offered = [...own.projects, ...left.map((name) => ({ name, title: name }))];
+    this.projects = offered.map(({ name, title }) => [el("input.form-check-input", { type: "checkbox", id: `model-project-${name}`, value: name, checked: projects.includes(name) }), title]);
     this.groups.control.setAttribute("list", known.id);
     this.rows = { users: this.users, groups: this.groups };
     this.node = el(
       "fieldset",
       el("legend", "Who may use it"),
       el("div.form-check", this.everyone, el("label.form-check-label", { for: "model-everyone" }, "Everyone who can sign in")),
+      this.projects.map(([box, title]) => el("div.form-check", box, el("label.form-check-label", { for: box.id }, `Members of the project ${title}`))),
       this.users.node,
       this.groups.node,
       known,
@@ -43,7 +49,8 @@ export class Audience {
   }
 
   get value() {
-    return { users: names(this.users.value), groups: names(this.groups.value), everyone: this.everyone.checked };
+    const projects = this.projects.filter(([box]) => box.checked).map(([box]) => box.value);
+    return { users: names(this.users.value), groups: names(this.groups.value), projects, everyone: this.everyone.checked };
   }
 }
 

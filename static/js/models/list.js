@@ -15,7 +15,7 @@ const table = new Table(byId("list"), {
   label: "list-title",
   key: ({ name }) => name,
   columns: [
-    { head: "Model", wide: true, cell: (model) => [el("a.first", { href: pageOf(model.name) }, model.name), model.problem ? el("span.second", model.problem) : null] },
+    { head: "Model", wide: true, cell: (model) => [el("a.first", { href: pageOf(model.name) }, model.name), model.project ? el("span.second", `for the project ${model.project}`) : null, model.problem ? el("span.second", model.problem) : null] },
     { head: "State", cell: ({ state }) => statePill(state) },
     { head: "Replicas ready", number: true, cell: ({ ready }) => String(ready) },
     { head: "Owner", cell: ({ owner, mine }) => (mine ? "you" : owner) },

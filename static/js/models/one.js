@@ -23,6 +23,7 @@ const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
 const versions = whole ? new Versions(own, () => poller.now()) : null;
 const replicas = whole ? new Replicas() : null;
 const figures = whole ? new FiguresOverTime(name) : null;
+let project = ""; // for which it is served
 let asked = ""; // the versions with which the form of a trial was made
 
 async function load() {
@@ -31,6 +32,7 @@ async function load() {
   show(model);
   showTrouble(null);
   if (whole) {
+    project = model.project;
     versions.show(model);
     replicas.show(model);
     figures.show(model).catch(() => setText(byId("figures-words"), "The figures could not be loaded."));
@@ -73,6 +75,7 @@ function show(model) {
 
 /** @param {any} model */
 const details = ({ least, most, target, idle, limits, load, wait, ...model }) => [
+  model.project ? ["Project", el("a", { href: `${facts.prefix}projects/${model.project}` }, model.project)] : null,
   ["Who may use it", audience(model)],
   ["Replicas", `${least === most ? least : `${least} to ${most}`}, one for each ${count(target, "request")} at a time`],
   least ? null : ["Sleeps", `after ${duration(idle)} without a request`],
@@ -105,5 +108,5 @@ async function remove(model) {
   if (done) window.location.assign(`${facts.prefix}endpoints`);
 }
 
-byId("add-version")?.addEventListener("click", () => serve({ into: name }));
+byId("add-version")?.addEventListener("click", () => serve({ into: name, project }));
 poller.now();

@@ -21,24 +21,31 @@ const PROGRAMS = {
   vllm: { title: "vLLM", command: "vllm serve . --uds {socket} --served-model-name model", health: "/health", paths: "/v1/", path: "/v1/completions", body: '{"model": "model", "prompt": "Hello", "max_tokens": 4}' },
 };
 
-// `run` and `point`: what to serve; `into`: the endpoint that gets a version.
-/** @param {{run?: string, point?: number, into?: string}} [given] */
-export async function serve({ run = "", point = 0, into = "" } = {}) {
-  const [choices, models] = await Promise.all([answered(call("model-choices")), call("model-catalog").then(({ items }) => items, () => [])]);
-  if (choices) await new Serving(choices, models, run ? { run, point } : null, into).begin();
+// `run` and `point`: what to serve; `into`: the endpoint that gets a version, which is `project`'s.
+/** @param {{run?: string, point?: number, into?: string, project?: string}} [given] */
+export async function serve({ run = "", point = 0, into = "", project = "" } = {}) {
+  const [choices, models] = await Promise.all([choicesFor(project), call("model-catalog").then(({ items }) => items, () => [])]);
+  if (choices) await new Serving(choices, models, run ? { run, point } : null, into, project).begin();
 }
 
+const choicesFor = (project) => answered(call("model-choices", { query: { project } }));
+const environments = ({ items }) => items.map(({ environment, title }) => [environment, title]);
+
 class Serving {
-  constructor(choices, models, chosen, into) {
+  constructor(choices, models, chosen, into, project) {
     this.choices = choices;
     this.into = into;
+    const owners = [["", "me"], ...choices.projects.map(({ name, title }) => [name, `the project ${title}`])];
+    this.project = new Row("For", select(owners), "Whose account, limits and folder the replicas have. Members of the project may use the model.");
+    this.project.control.value = project;
+    this.project.node.hidden = Boolean(into) || owners.length === 1;
     this.name = new Row("Name", input("my-model"), "Of the address: a–z, 0–9 and “-”. With a name of yours, it becomes a further version.");
     this.name.control.setAttribute("list", "model-names");
     this.names = el("datalist", { id: "model-names" }, choices.names.map((name) => el("option", { value: name })));
     this.name.node.hidden = Boolean(into);
     if (into) this.name.control.value = into;
     this.sources = new Sources(chosen, models, (suggested) => this.#suggest(suggested));
-    this.environment = new Row("Environment", select(choices.items.map(({ environment, title }) => [environment, title])));
+    this.environment = new Row("Environment", select(environments(choices)));
     this.version = new Row("Version of the environment", input("current", 0));
     this.program = new Row("Program", select(Object.entries(PROGRAMS).map(([name, { title }]) => [name, title])));
     this.command = new Row("Command", el("textarea.form-control.model-command", { rows: 2, spellcheck: "false" }), "{socket} is the socket on which it must listen, {python} the environment’s Python.");
@@ -48,7 +55,7 @@ class Serving {
     this.body = new Row("Body of the example (JSON)", el("textarea.form-control.model-command", { rows: 2, spellcheck: "false" }));
     this.share = filled(new Row("Share of the traffic, percent", input("", 1)), SHARE);
     this.scale = scaleRows(NEW);
-    this.audience = new Audience({}, choices.groups);
+    this.audience = new Audience({}, choices);
     this.resources = el("div");
     this.own = el("div", this.program.node, this.command.node, el("details", el("summary", "More: health, paths, example"), this.health.node, this.paths.node, this.path.node, this.body.node));
     this.fresh = el("div", this.scale.least.node, this.scale.most.node, this.scale.idle.node, this.audience.node);
@@ -56,8 +63,9 @@ class Serving {
     this.program.control.addEventListener("change", () => this.#program());
     this.environment.control.addEventListener("change", () => this.#environment(0));
     this.name.control.addEventListener("input", () => this.#known());
+    this.project.control.addEventListener("change", () => this.#project());
     this.refuse = refusing({
-      name: this.name, ...this.sources.rows, environment: this.environment, environment_version: this.version, command: this.command, health: this.health,
+      name: this.name, project: this.project, ...this.sources.rows, environment: this.environment, environment_version: this.version, command: this.command, health: this.health,
       paths: this.paths, example: this.path, "example.body": this.body, share: this.share, ...this.scale, ...this.audience.rows,
     });
     this.#known();
@@ -69,7 +77,7 @@ class Serving {
       id: "serve",
       title: this.into ? `Add a version to ${this.into}` : "Serve a model",
       content: [
-        this.name.node, this.names, this.sources.node, this.environment.node, this.version.node, this.own,
+        this.name.node, this.names, this.project.node, this.sources.node, this.environment.node, this.version.node, this.own,
         el("fieldset", el("legend", "Resources of each replica"), this.resources), this.share.node, this.fresh,
       ],
       action: this.into ? "Add version" : "Serve model",
@@ -86,7 +94,20 @@ class Serving {
     const known = Boolean(this.into) || this.choices.names.includes(this.name.value);
     this.share.node.hidden = !known;
     this.fresh.hidden = known;
+    this.project.control.disabled = known; // it cannot be changed
     return known;
+  }
+
+  // A project has environments and limits of its own.
+  async #project() {
+    const asked = this.project.value;
+    const choices = await choicesFor(asked);
+    if (!choices || asked !== this.project.value) return;
+    this.choices = choices;
+    this.environment.control.replaceChildren(...select(environments(choices)).children);
+    if (this.model) this.#suggest({ model: this.model });
+    else this.#environment(0);
+    if (!choices.items.length) this.environment.show("None of the project’s environments is offered to you now.");
   }
 
   #program() {
@@ -99,7 +120,7 @@ class Serving {
     const chosen = this.choices.items.find(({ environment }) => environment === this.environment.value);
     if (!chosen) return;
     const fields = this.choices.fields.map((field) => (field.name === "gpu_type" ? { ...field, values: chosen.gpu_types } : field));
-    const estimate = (options) => call("estimates", { method: "POST", body: { options: { ...options, environment: chosen.environment } } });
+    const estimate = (options) => call("model-estimates", { method: "POST", body: { project: this.project.value, options: { ...options, environment: chosen.environment } } });
     const options = own ?? chosen.default;
     this.form?.dispose();
     this.form = new ResourcesForm({ busy: null, options, fields, kept: [] }, estimate, CLASSES, options, false);
@@ -145,7 +166,7 @@ class Serving {
       const wanted = this.#wanted();
       // A version that is refused leaves no endpoint behind that was not there.
       const fresh = !this.#known();
-      if (fresh) await call(pathOf(name), { method: "PUT", body: { ...scaleOf(this.scale), ...this.audience.value } }).catch(taken);
+      if (fresh) await call(pathOf(name), { method: "PUT", body: { project: this.project.value, ...scaleOf(this.scale), ...this.audience.value } }).catch(taken);
       try {
         await call(/** @type {`models/${string}/versions`} */ (`${pathOf(name)}/versions`), { method: "POST", body: wanted });
       } catch (error) {

@@ -1,6 +1,7 @@
 // The settings of a model: how many replicas it has, who may use it, and its limits.
 
 import { call } from "../api.js";
+import { answered } from "../dialog.js";
 import { el } from "../dom.js";
 import { openForm } from "../forms.js";
 import { Row, input } from "../run/row.js";
@@ -17,11 +18,13 @@ export function scaleRows({ least, most, idle }) {
 }
 export const scaleOf = ({ least, most, idle }) => ({ least: number(least), most: number(most), idle: 60 * (number(idle) ?? 0) });
 
-export function change(model, onDone) {
+export async function change(model, onDone) {
+  const choices = await answered(call("model-choices"));
+  if (!choices) return;
   const { limits } = model;
   const scale = scaleRows(model);
   const target = filled(new Row("Requests for one replica at a time", input("", 1), "With more, another replica is launched."), model.target);
-  const audience = new Audience(model);
+  const audience = new Audience(model, choices);
   const limit = {
     "limits.body": filled(new Row("Body of a request, MB", input("", 0)), Math.round(limits.body / 1048576)),
     "limits.seconds": filled(new Row("Time of a request, seconds", input("", 1)), limits.seconds),

@@ -43,10 +43,13 @@ export function lineage({ source, folder }) {
 const WHO = 3; // names that are said
 const named = (names, noun) => (names.length > WHO ? count(names.length, noun) : names.join(", "));
 
+const plural = (names, noun) => (names.length ? `${names.length > 1 ? `${noun}s` : noun} ${named(names, noun)}` : "");
+
 // Who may use an endpoint, besides its owner.
-export function audience({ everyone, users, groups }) {
+export function audience({ everyone, users, groups, projects, project }) {
   if (everyone) return "Everyone";
-  const all = groups.length ? `${groups.length > 1 ? "groups" : "group"} ${named(groups, "group")}` : "";
+  const spaces = plural([...new Set([project, ...projects])].filter(Boolean), "project");
+  const all = [plural(groups, "group"), spaces].filter(Boolean).join("; ");
   if (!users.length) return capital(all) || "Only its owner";
   return [named(users, "user"), all].filter(Boolean).join("; ");
 }

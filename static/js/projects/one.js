@@ -11,6 +11,7 @@ import { Row, input, select } from "../run/row.js";
 import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { clock, count, day, short } from "../words.js";
+import { showEndpoints } from "./endpoints.js";
 import { openProject } from "./form.js";
 import { showRuns } from "./runs.js";
 import { budgetWords, launchOf, names, pathOf } from "./words.js";
@@ -62,6 +63,7 @@ function show(found) {
   members.show(project.members, "");
   byId("add-members").hidden = !may("members");
   showRuns(project);
+  showEndpoints(project);
 }
 
 const may = (action) => project.may.includes(action);

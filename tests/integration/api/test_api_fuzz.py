@@ -102,6 +102,7 @@ HARMLESS = {
     "/replica-sets/{id}",  # of a kind that there is not
     "/own-environments",
     "/estimates",
+    "/model-estimates",
     "/notices",
     "/telemetry",
     # Of one's own runs, and there is none.

@@ -22,7 +22,11 @@ from portal.launch.kinds import requested_kind
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.replica_set import ReplicaSet
+from portal.models.session.resources import Resources
 from portal.models.session.session import SessionState
+from portal.models.space import Role, SpaceState
+from portal.projects.models import Project, ProjectMember, StoredProject
+from portal.projects.tables import ProjectTable
 from portal.store import Store
 from portal.work.cluster.kind import DaskWorker, RayWorker
 from portal.work.cluster.parts import ClusterParts
@@ -37,6 +41,7 @@ TOKENS = {
     "session": of_server("ada"),
     "second": of_server("ada", "second"),
     "course": of_server("ada", "course-deep"),
+    "project": of_server("ada", "fold"),
     "marimo": of_server("ada", "marimo"),
     "worker": of_server("ada", f"dask-{ID}-0"),
     "ray worker": of_server("ada", f"ray-{ID}-0"),
@@ -57,6 +62,7 @@ RECORDS = (
     a_record("4", "marimo", options={"kind": "marimo"}, work="marimo"),
     a_record("5", f"dask-{ID}-0", options={"dask": {"id": ID}}, work="dask-worker"),
     a_record("6", user="barbara"),
+    a_record("8", "fold", options={"project": "proteins"}, space="proteins"),
     a_record("7", f"ray-{ID}-0", options={"ray": {"id": ID}}, work="ray-worker"),
 )
 
@@ -72,7 +78,7 @@ class Site:
     ) -> httpx.Response:
         headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
         content = None if body is None else json.dumps(body)
-        at = f"session/clusters{path}"
+        at = path[1:] if path.startswith("/session/") else f"session/clusters{path}"
         return await self.client.request(method, at, content=content, headers=headers)
 
     async def stored(self) -> ReplicaSet:
@@ -83,6 +89,13 @@ class Site:
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.sessions.save(*RECORDS)
     await store.courses.add_space(stored(a_course(), pinned=TORCH))
+    await store.table(ProjectTable).add_space(
+        StoredProject(
+            project=Project(name="proteins", title="Proteins", largest=Resources(gpus=1)),
+            state=SpaceState.APPROVED, created_by="ada", created_at=0, changed_at=0,
+        ),
+        [ProjectMember(project="proteins", person="ada", role=Role.MEMBER)],
+    )  # fmt: skip
     jobs = [Job(id=record.job_id, user=record.user, state=JobState.RUNNING) for record in RECORDS]
     seen = snapshot(gpu_node("gpu01", "v100", 4), gpu_node("cpu01"), *jobs)
     sessions = {record.job_id: record for record in RECORDS}
@@ -153,6 +166,29 @@ async def test_workers_of_ray_are_a_kind_of_their_own(site: Site) -> None:
     await site.parts.store.sessions.save(over)
     await site.parts.parts_for(ClusterParts).end_forsaken()
     assert (await site.stored()).replicas == 0
+
+
+async def test_a_project_s_session_has_clusters_that_are_the_projects(site: Site) -> None:
+    assert (await site.ask("GET", "", token="project")).json() == {"most": 10}
+    answer = await site.ask("PUT", body={"workers": 2, "cpus": 1}, token="project")
+    assert answer.json() == {"id": ID, "workers": 2, "problem": ""}
+    own = {"session": "18", "project": "proteins"}
+    stored = await site.stored()
+    assert stored.options == {"environment": "torch", "cpus": 1, "dask": own}
+    kind = requested_kind({**stored.options, "dask": {"id": ID, "number": 1, **own}})
+    assert kind.space_name == "proteins"
+    for body, words in (
+        ({"workers": 2, "gpus": 2}, "The project 'Proteins' allows each member 1 GPU at once"),
+        ({"workers": 2, "account": "physics"}, "The project sets 'account'"),
+    ):
+        answer = await site.ask("PUT", "/" + "1" * 16, body=body, token="project")
+        assert answer.status_code in (400, 403) and words in said(answer)
+    kept = "/session/kept-clusters"
+    answer = await site.ask("PUT", f"{kept}/{'2' * 16}", body={"workers": 1}, token="project")
+    assert answer.status_code == 403
+    assert said(answer).startswith("Kept clusters are not offered in a project")
+    listed = (await site.ask("GET", kept, token="project")).json()
+    assert listed["items"] == [] and [each["id"] for each in listed["session"]] == [ID]
 
 
 @pytest.mark.parametrize(

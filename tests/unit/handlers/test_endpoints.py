@@ -21,6 +21,7 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
+from portal.projects.served import ENDPOINTS as OF_PROJECTS
 from portal.store import Store
 from portal.work.endpoint.addresses import ENDPOINTS
 from portal.work.endpoint.models import EndpointReplica
@@ -126,7 +127,9 @@ async def site(
         hub=FakeHub(),
         catalog=catalog,
     )
-    async with served([*ENDPOINTS, *OF_SETS], parts, TOKENS.get, logins=True) as client:
+    async with served(
+        [*ENDPOINTS, *OF_SETS, *OF_PROJECTS], parts, TOKENS.get, logins=True
+    ) as client:
         yield Site(client, store, tmp_path, parts)
 
 
@@ -191,7 +194,7 @@ async def test_a_session_serves_for_its_user_below_its_own_addresses(site: Site)
 
 
 async def test_a_course_s_session_serves_nothing(site: Site) -> None:
-    course = SimpleNamespace(space=SimpleNamespace(noun="course"))
+    course = SimpleNamespace(space=SimpleNamespace(noun="course", replicas=False))
 
     async def space(name: str) -> Any:
         return course

@@ -495,6 +495,7 @@ MATRIX: list[tuple[str, str, Any, frozenset[str]]] = [
     ("GET", "projects/proteins", None, _OK - {"eve"}),
     ("PUT", "projects/proteins", {"project": PROTEINS, "number": "N"}, _OWN),
     ("GET", "projects/proteins/export", None, _OWN),
+    ("GET", "projects/proteins/endpoints", None, frozenset({"olga", "mike", "grace"})),
     ("POST", "projects/proteins/members", _MEMBERS, _OWN),
     ("DELETE", "projects/proteins/members?person=mike", None, _OWN),
     ("POST", "projects/proteins/leave", None, frozenset({"mike", "rita"})),  # olga: the last owner

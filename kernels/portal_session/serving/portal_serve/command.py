@@ -66,6 +66,8 @@ def _serve(broker: Broker, argv: Sequence[str], environ: Mapping[str, str], tell
     before = {item["name"] for item in broker.ask("GET", "/models").get("items") or ()}
     if options.name not in before and version is None:
         raise ServeError(f"You have no endpoint '{options.name}'. Name what it is to serve.")
+    if options.name not in before and environ.get("PORTAL_PROJECT"):
+        wanted.setdefault("project", environ["PORTAL_PROJECT"])
     detail = broker.ask("PUT", path, wanted)
     if version is not None:
         try:

@@ -85,6 +85,17 @@ def parser(fields: resources.Fields = ()) -> argparse.ArgumentParser:
         action="append",
         help="group that may use it, of the directory or of a space",
     )
+    endpoint.add_argument(
+        "--project",
+        help="project that a new endpoint is served for; by default the session's; '' for yourself",
+    )
+    endpoint.add_argument(
+        "--share-with",
+        dest="projects",
+        metavar="PROJECT",
+        action="append",
+        help="project whose members may use it",
+    )
     endpoint.add_argument("--everyone", action="store_true", default=None, help="all may use it")
     endpoint.add_argument("--private", action="store_true", help="you alone may use it")
     options.add_argument("--no-wait", action="store_true", help="do not wait until it answers")
@@ -95,13 +106,15 @@ def parser(fields: resources.Fields = ()) -> argparse.ArgumentParser:
 def endpoint_body(options: argparse.Namespace) -> dict[str, Any]:
     """Return what the endpoint should be, as far as it was given. Raises ServeError."""
     names = ("least", "most", "target", "idle", "users", "groups", "everyone")
+    names += ("projects", "project")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.private:
-        if {"users", "groups", "everyone"} & given.keys():
+        if {"users", "groups", "projects", "everyone"} & given.keys():
             raise ServeError(
-                "'--private' and '--user', '--group' or '--everyone' exclude each other."
+                "'--private' and '--user', '--group', '--share-with' or '--everyone' exclude each "
+                "other."
             )
-        given |= {"users": [], "groups": [], "everyone": False}
+        given |= {"users": [], "groups": [], "projects": [], "everyone": False}
     return given
 
 

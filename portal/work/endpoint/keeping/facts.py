@@ -9,6 +9,7 @@ from portal.dashboard import ClusterView
 from portal.models.cluster.cluster import Job
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionRecord
+from portal.models.session.stop_reason import StopCode
 from portal.store import Store
 
 from ..gateway import GatewayState
@@ -149,6 +150,7 @@ class Facts:
         if row.id in sets:
             await self._launches.retire(sets[row.id])
         short = row.ready_at is None or ended - row.ready_at < SOUND
-        if record is not None and row.draining_at is None and short:
+        left = record is not None and record.ending_code == StopCode.SPACE_LEFT
+        if record is not None and row.draining_at is None and short and not left:
             words = record.ending_message or "Its job has ended."
             await self._failures.add_failure(row, versions, words, now)

@@ -30,6 +30,7 @@ from .launches import Launches
 from .notices import EndpointNotices
 from .owners import words_of
 from .routing import routes
+from .spaces import EndpointSpaces
 
 _EVERY = 2.0  # seconds
 _AWAY = 5.0  # seconds until a gateway that does not answer is asked again
@@ -37,7 +38,8 @@ _AWAY = 5.0  # seconds until a gateway that does not answer is asked again
 
 class Keeper:
     """Loop of the service for all endpoints. An event ``changed`` makes it look at once. ``gone``
-    returns the owners whose endpoints get no replicas."""
+    returns the owners whose endpoints get no replicas; ``spaces``: the projects that they are for.
+    """
 
     def __init__(
         self,
@@ -47,9 +49,11 @@ class Keeper:
         view: Callable[[], ClusterView | None],
         notices: EndpointNotices,
         gone: Callable[[], Collection[str]],
+        spaces: EndpointSpaces,
         log: logging.Logger,
     ) -> None:
         self._store, self._gateway, self._launches = store, gateway, launches
+        self._spaces = spaces
         self._view, self._notices, self._gone, self._log = view, notices, gone, log
         self.changed = asyncio.Event()
         self._failures = Failures(store)
@@ -104,7 +108,8 @@ class Keeper:
             try:
                 seen = await self._facts.seen(endpoint, own, records, sets, state, now)
                 await self._step(seen, sets, state, now)
-                self._told[endpoint.name] = self._routes(seen, sets, now)
+                people = await self._spaces.people(endpoint)
+                self._told[endpoint.name] = self._routes(seen, sets, people, now)
             except StoreUnavailable:
                 raise
             except Exception:  # one endpoint must not stop those of others
@@ -131,7 +136,8 @@ class Keeper:
         """Do what is to be done for one endpoint."""
         endpoint, rows = seen.endpoint, {row.id: row for row in seen.rows}
         gone = endpoint.user in self._gone()
-        wanted = {} if gone else await self._demands.wanted_now(seen, state, now)
+        barred, over = await self._spaces.barred(endpoint, now)
+        wanted = {} if gone or over else await self._demands.wanted_now(seen, state, now)
         todo = steps(
             wanted,
             seen.replicas,
@@ -150,7 +156,8 @@ class Keeper:
         await self._examples.begin(seen, now)
         await self._notices.send_late(endpoint, seen.replicas, rows, seen.load, now)
         refused = [sets[id_].problem for id_ in _refused(seen, sets)]
-        problem = await self._launch(seen, todo.launch, now) or next(iter(refused), "")
+        problem = "" if barred else await self._launch(seen, todo.launch, now)
+        problem = barred or problem or next(iter(refused), "")
         await self._complain(endpoint, words_of(endpoint.user) if gone else problem)
 
     async def _launch(self, seen: Seen, launches: Sequence[Launch], now: float) -> str:
@@ -180,14 +187,16 @@ class Keeper:
                 self._log.warning("Endpoint %s of %s: %s", endpoint.name, endpoint.user, problem)
             await self._store.table(EndpointTable).change(endpoint.name, problem=problem)
 
-    def _routes(self, seen: Seen, sets: Mapping[str, ReplicaSet], now: float) -> dict[str, Any]:
+    def _routes(
+        self, seen: Seen, sets: Mapping[str, ReplicaSet], people: Collection[str], now: float
+    ) -> dict[str, Any]:
         """Return what the gateway is told of an endpoint."""
         addresses = {
             row.id: self._facts.address(row, seen.records.get(row.id)) for row in seen.rows
         }
         jobs = {row.id: self._facts.job(row) for row in seen.rows}
         wanted, refused = self._demands.wanted(seen), _refused(seen, sets)
-        return routes(seen, shares(seen), wanted, addresses, jobs, refused, now)
+        return routes(seen, shares(seen), wanted, addresses, jobs, refused, people, now)
 
 
 def _refused(seen: Seen, sets: Mapping[str, ReplicaSet]) -> list[str]:

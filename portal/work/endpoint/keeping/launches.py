@@ -41,10 +41,13 @@ class Launches:
         certificate = await self._gateway.certificate()
         id_ = uuid.uuid4().hex
         options = {**version.resources, "environment": version.environment}
+        if endpoint.project:
+            options[ServingReplica.option] = {"project": endpoint.project}
         row = EndpointReplica(
             user=endpoint.user,
             id=id_,
             endpoint=endpoint.name,
+            project=endpoint.project,
             version=version.number,
             environment=version.environment,
             environment_version=version.environment_version,

@@ -51,10 +51,12 @@ def routes(
     addresses: Mapping[str, str],
     jobs: Mapping[str, Job | None],
     refused: Collection[str],
+    people: Collection[str],
     now: float,
 ) -> dict[str, Any]:
     """Return what the gateway is told of an endpoint at ``now`` (Unix seconds). ``addresses`` and
-    ``jobs`` are those of its replicas, by id; those ``refused`` a launch are not expected."""
+    ``jobs`` are those of its replicas, by id; those ``refused`` a launch are not expected.
+    ``people``: members of its projects, who may use it."""
     endpoint = seen.endpoint
     weight = weights(seen.replicas, shares, wanted)
     told = [
@@ -74,7 +76,7 @@ def routes(
     coming = [replica for replica in seen.replicas if replica.id not in refused]
     return {
         "owner": endpoint.user,
-        "users": list(endpoint.users),
+        "users": sorted({*endpoint.users, *people}),
         "groups": list(endpoint.groups),
         "everyone": endpoint.everyone,
         "paths": list(version.paths) if version is not None else [],

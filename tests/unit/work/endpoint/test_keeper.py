@@ -23,6 +23,7 @@ from portal.models.cluster.cluster import Job
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionState
 from portal.notices import Notices
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 from portal.work.endpoint.gateway import Gateway, GatewayState
 from portal.work.endpoint.keeping.keeper import Keeper
@@ -30,6 +31,7 @@ from portal.work.endpoint.keeping.launches import Launches
 from portal.work.endpoint.keeping.notices import EndpointNotices
 from portal.work.endpoint.keeping.owners import Owners
 from portal.work.endpoint.keeping.replicas import server_of
+from portal.work.endpoint.keeping.spaces import EndpointSpaces
 from portal.work.endpoint.models import Endpoint, EndpointReplica, EndpointVersion
 from portal.work.endpoint.tables import EndpointReplicaTable, EndpointTable, EndpointVersionTable
 from portal.work.replicas.reconciler import Reconciler
@@ -76,15 +78,18 @@ class Site:
         self.view: Any = SimpleNamespace(snapshot=snapshot(NODE))
         self.reconciled = 0
         self.gone: set[str] = set()
+        self.memberships: Any = MembershipCache(store.spaces.get, store.spaces.of_person, age=0.0)
         self.begin_service()
 
     def begin_service(self) -> None:
         """Forget what the keeper remembers."""
         told = EndpointNotices(self.notices, self.store, LOG)
         launches = Launches(self.store, self.gateway, self._reconcile, 2)
+        spaces = EndpointSpaces(self.store, self.memberships)
         self.keeper = Keeper(
-            self.store, self.gateway, launches, lambda: self.view, told, lambda: self.gone, LOG
-        )
+            *(self.store, self.gateway, launches, lambda: self.view, told, lambda: self.gone),
+            spaces, LOG,
+        )  # fmt: skip
 
     def _reconcile(self) -> None:
         self.reconciled += 1
