@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 from traitlets import Float, Instance, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
+from portal.cache import SharedAnswer
 from portal.errors import SlurmUnavailable
+from portal.models.cluster.account_limits import AccountLimits
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.cluster import (
     Association,
@@ -34,6 +36,7 @@ from ..commands.configuration import Configuration
 from ..commands.run import SlurmRunner
 from ..jobs.end import JobEnds
 from ..jobs.submission import Submissions, check_job_id
+from .account_limits import AccountLimitsWatch
 from .accounts import Accounts
 from .budget import QueryBudget
 from .exchange import VARIABLE, Exchange, SharedOutput
@@ -116,6 +119,9 @@ class Cluster(LoggingConfigurable):
         )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
         self._configuration = Configuration(self.runner, self.log)
+        self._account_limits = AccountLimitsWatch(
+            self.runner, self._configuration, self._budget.owe
+        )
         self._resume_seconds: int | None = None
         self._holders = GpuHolders(self.runner, self._budget, self.log)
         self._jobs_known_at = float("-inf")
@@ -266,6 +272,10 @@ class Cluster(LoggingConfigurable):
         """Return True if Slurm's accounting has the account, None if the site keeps no accounting.
         Raises SlurmUnavailable."""
         return await self._accounts.exists(name)
+
+    async def account_limits(self, name: str) -> SharedAnswer[AccountLimits]:
+        """Return the answer about an account's limits on TRES minutes; see AccountLimitsWatch."""
+        return await self._account_limits.of_account(name)
 
     def known_associations(self, user: str) -> tuple[Association, ...] | None:
         """Return the last answer about this person, however old; None also before any query."""
