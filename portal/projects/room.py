@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from portal.cache import SharedAnswers
 
@@ -66,7 +67,7 @@ def _quota_of_blocks(path: str, root: str, size: int) -> int | None:
     """Return the quota of a directory on XFS or ext4, which give it as the size of its file system
     (statfs of a directory of a project with a quota); None without one."""
     try:
-        if os.lstat(path).st_dev != os.stat(root).st_dev:
+        if os.lstat(path).st_dev != Path(root).stat().st_dev:
             return None
         whole = os.statvfs(root)
     except OSError:

@@ -15,8 +15,8 @@ from portal.spaces.job_space import JobSpace
 OPTION = "project"  # the key of ``user_options`` with the project's name
 _NAME: TypeAdapter[str] = TypeAdapter(SpaceName)
 _LAB = "jupyterlab"  # the kind of a member's own session
-# Reasons of a job that waits for time of its account or QOS (GrpTRESMins, such as AssocGrpGRESMinutes
-# and AssocGrpCPUMinutesLimit; not what runs at one time), and the words of a refusal.
+# Reasons of a job that waits for time of its account or QOS (GrpTRESMins: AssocGrpGRESMinutes,
+# AssocGrpCPUMinutesLimit; not what runs at one time), and the words of a refusal.
 _LIMIT = re.compile(r"\b(Assoc|QOS)Grp\w*(?<!Run)Minutes(Limit)?\b|accounting/QOS policy")
 
 

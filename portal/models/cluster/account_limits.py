@@ -19,9 +19,12 @@ class TresLimit(Frozen):
 
 
 class AccountLimits(Frozen):
-    """Limits of an account and of those above it. ``enforced``: whether Slurm holds jobs for them
-    (AccountingStorageEnforce), None: unknown; ``half_life``: seconds in which Slurm forgets half of the use; None:
-    never; ``resets``: the period after which it forgets all ("MONTHLY"); "": never."""
+    """Limits of an account and of those above it.
+
+    ``enforced``: whether Slurm holds jobs for them (AccountingStorageEnforce), None: unknown;
+    ``half_life``: seconds in which Slurm forgets half of the use, None: never; ``resets``: the
+    period after which it forgets all ("MONTHLY"), "": never.
+    """
 
     limits: tuple[TresLimit, ...]
     enforced: bool | None

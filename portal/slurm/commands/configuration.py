@@ -42,9 +42,9 @@ class Configuration:
         return int(value) if value.isdecimal() else None
 
     async def of_limits(self) -> tuple[frozenset[str], float | None, str]:
-        """Return what AccountingStorageEnforce enforces (empty: unknown), and how Slurm forgets the use of accounts:
-        PriorityDecayHalfLife in seconds (None: it does not) and PriorityUsageResetPeriod (""). Only
-        the multifactor plugin forgets, slurm.conf(5)."""
+        """Return what AccountingStorageEnforce enforces (empty: unknown), and how Slurm forgets the
+        use of accounts: PriorityDecayHalfLife in seconds (None: it does not) and
+        PriorityUsageResetPeriod ("": never). Only the multifactor plugin does, slurm.conf(5)."""
         enforced = await self._setting("AccountingStorageEnforce")
         half_life = seconds(await self._setting("PriorityDecayHalfLife")) or None
         resets = await self._setting("PriorityUsageResetPeriod")

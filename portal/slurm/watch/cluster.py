@@ -72,12 +72,9 @@ class Cluster(LoggingConfigurable):
 
     burst = Integer(4)  # requests at once after an idle period: a single launch is not delayed
     urgent_interval = Float(0.25)  # seconds between queries of the jobs, even urgent ones
-    patience = setting(
-        Float(3.0),
-        """Seconds that a request waits for new data if older data is known. After that, the older
-        data is shown, with its age. A launch waits up to 5 seconds longer before it is refused.""",
-        "c.Cluster.patience = 1",
-    )
+    # Seconds that a request waits for new data if older data is known. After that, the older data
+    # is shown, with its age. A launch waits up to 5 seconds longer before it is refused.
+    patience = Float(3.0)
 
     # Folder in which the Hub and the service exchange Slurm's answers, so that both together query
     # Slurm as often as one. The Hub makes it (deploy/jupyterhub_config.d/20-service.py) and passes

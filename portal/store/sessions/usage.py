@@ -158,7 +158,7 @@ class UsageTable(StoreTable):
 
 
 _BY = [key for key in get_args(UsageKey) if key != "group"]
-_PERIODS: dict[str, ColumnElement[str]] = {
+_PERIODS: dict[str, Any] = {
     "day": days.c.day,
     "week": days.c.week,
     "month": func.substr(days.c.day, 1, 7),

@@ -34,9 +34,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         yield site
 
 
-async def used(
-    site: Site, person: str, hours: float, days_ago: int = 0, **more: Any
-) -> None:
+async def used(site: Site, person: str, hours: float, days_ago: int = 0, **more: Any) -> None:
     """Record a job of the project with ``hours`` on one UTC day."""
     day = datetime.fromtimestamp(time.time() - DAY * days_ago, UTC).date().isoformat()
     values = {"course": "proteins", "account": "teaching", **more}
@@ -126,7 +124,7 @@ async def test_a_silent_slurm_is_said_and_its_last_answer_stays(site: Site) -> N
     async def away(*_: Any, **__: Any) -> Any:
         raise SlurmUnavailable("Slurm does not answer: connection refused.")
 
-    runner.run = away  # type: ignore[method-assign]
+    runner.run = away
     answer = await site.parts.cluster.limits.of_account("teaching")  # type: ignore[attr-defined]
     answer.invalidate()
     told = await money(site)
@@ -194,7 +192,7 @@ async def test_why_a_job_waits_is_said_with_the_way_out(site: Site) -> None:
         "8": SimpleNamespace(state=JobState.PENDING, reason="Priority"),
     }
     view = SimpleNamespace(snapshot=snapshot().model_copy(update={"jobs": jobs}))
-    site.parts.dashboard.view = view  # type: ignore[union-attr, misc]
+    site.parts.dashboard.view = view  # type: ignore[assignment]
     work = (await site.done("rita", "GET", "projects/proteins"))["work"]
     waits = {each["user"]: each["waits"] for each in work}
     assert waits["mike"].startswith("A limit of the account is reached: GPU time")
