@@ -13,8 +13,8 @@ ADVICE = "Remove it from the configuration before the next version."
 FIXED = {
     "BuildScheduler": "again_after",
     "CatalogRules": "max_description",
-    "Cluster": "associations_ttl burst exchange jobs_ttl nodes_ttl partitions_ttl quiet_nodes_ttl "
-    "urgent_interval",
+    "Cluster": "associations_ttl burst exchange jobs_ttl nodes_ttl partitions_ttl patience "
+    "quiet_nodes_ttl urgent_interval",
     "ClusterControl": "patience rights_ttl",
     "Courses": "handouts_loopback interval",
     "Curator": "sync_interval",
@@ -32,7 +32,7 @@ FIXED = {
     "Registries": "parallel",
     "SessionProxy": "watch_interval",
     "StartEstimates": "busy_share fresh_for patience per_person usable_for waits_days",
-    "Telemetry": "patience report_gap report_interval",
+    "Telemetry": "patience prometheus_timeout report_gap report_interval",
     "TestCommand": "interval",
 }
 

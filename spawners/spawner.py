@@ -93,7 +93,7 @@ class PortalSpawner(UserOptions):
         self.ending = None
         self.posted_port, self._ready, self._stopping, self._came_back = 0, False, False, False
         self._port_posted.clear()
-        self.progress_state = Progress()
+        self.progress_state = Progress(request.kind.space)
         hosts.tell_logins(self)
         self.token_id = self._token_row()
         try:

@@ -126,8 +126,9 @@ class MemberItem(Frozen):
 
 
 class BudgetUse(Frozen):
-    """GPU-hours used, and ``weekly``: in the last seven days. ``until``: when the budget is used up
-    at this pace; null without a budget or a pace."""
+    """GPU-hours used, and ``weekly``: those of a week at the pace of the last seven days, or of its
+    own days if the project is younger. ``until``: when the budget is used up at this pace; null
+    without a budget or a pace."""
 
     budget: float | None
     used: float
@@ -137,14 +138,19 @@ class BudgetUse(Frozen):
 
 class FolderItem(Frozen):
     """Folder of the project. ``path``: "" if the site has none; ``exists``: null if its file system
-    does not answer."""
+    does not answer. ``size`` and ``free`` of the file system in bytes; ``quota``: of the folder,
+    null without one. All are null if they are not known."""
 
     path: str
     exists: bool | None
+    size: int | None = None
+    free: int | None = None
+    quota: int | None = None
 
 
 class WorkItem(Frozen):
-    """Session, kernel or run that waits or runs. ``kind``: what it is, in words."""
+    """Session, kernel or run that waits or runs. ``kind``: what it is, in words; ``waits``: why its
+    job waits and what can be done about a limit, "" if it does not wait."""
 
     user: str
     kind: str
@@ -153,6 +159,7 @@ class WorkItem(Frozen):
     state: str
     gpus: int
     submitted_at: float
+    waits: str
 
 
 class ProjectDetail(Frozen):

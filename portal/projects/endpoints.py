@@ -24,6 +24,7 @@ from .bodies import (
     ProjectsQuery,
     ProjectStep,
 )
+from .figure_endpoints import ENDPOINTS as OF_FIGURES
 from .files import ENDPOINTS as OF_FILES
 from .member_endpoints import ENDPOINTS as OF_MEMBERS
 from .models import StoredProject
@@ -175,6 +176,7 @@ class ProjectRestore(ProjectAction):
 
 # The more general address is last.
 ENDPOINTS = (
+    *OF_FIGURES,
     *OF_FILES,
     *OF_MEMBERS,
     *OF_RUNS,

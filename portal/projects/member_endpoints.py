@@ -24,7 +24,7 @@ class ProjectPeople(ProjectAction):
         asked: WantedMembers = self.body
         async with self.audited(ProjectAudit.SET_PROJECT_MEMBERS, f"project {project}") as line:
             parts, free = self.project_parts, self.may(PROJECTS_MANAGE)
-            most = MOST if free else parts.settings.largest_members
+            most = MOST if free else parts.settings.policy.members
             new = await parts.members.put(
                 self.stored, asked.people, asked.role, self.person.name, most
             )

@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from portal.models.cluster.array import whole_job
+from portal.models.cluster.cluster import Job
 from portal.models.home import HomePart, Place, Since
 from portal.models.person import Person
 from portal.models.scope import PROJECTS_MANAGE
@@ -17,6 +19,8 @@ from .folder.folders import ProjectFolders
 from .folder.keeping import FolderKeeping
 from .leaving import Leaving
 from .members import ProjectMembers
+from .money import ProjectFunds
+from .room import FolderRooms
 from .rules import ProjectRules
 from .service import ProjectService
 from .settings import Projects
@@ -47,11 +51,17 @@ class ProjectParts:
         )
         self.service = ProjectService(store, self._memberships, rules, self.members, self.settings)
         self.leaving = Leaving(store, self.members, services.hub, services.note, services.log)
+        self.funds, self.rooms = ProjectFunds(store, cluster), FolderRooms(self.settings.root)
         self.folders = FolderKeeping(ProjectFolders(services.log), store, services.log)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "projects": self._look,
             "project-folders": self._keep_folders,
         }
+
+    def job_of(self, record: SessionRecord) -> Job | None:
+        """Return a session's job as the dashboard saw it last; None if it did not."""
+        view = self._services.dashboard.view if self._services.dashboard else None
+        return whole_job(view.snapshot.jobs, record.job_id) if view and record.job_id else None
 
     async def _look(self) -> None:
         await Periodic(

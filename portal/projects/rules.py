@@ -59,8 +59,8 @@ class ProjectRules:
     ) -> str:
         """Return why an admin must approve the project, a sentence; "" if the policy does.
         ``members``: their number; ``before``: what is approved already. Raises SlurmUnavailable."""
-        more = list(_more(before, project))
-        if self.settings.approval != "policy":
+        more, policy = list(_more(before, project)), self.settings.policy
+        if policy.by != "policy":
             if before is not None and not more:
                 return ""
             what = f" more of: {', '.join(more)}" if before else " the project"
@@ -69,16 +69,14 @@ class ProjectRules:
             return (
                 "Members from a group of the directory need the approval of an admin of the portal."
             )
-        largest = self.settings.largest_budget
-        if "budget" in more and (project.budget is None or project.budget > largest):
+        if "budget" in more and (project.budget is None or project.budget > policy.budget):
             return (
-                f"A budget of more than {largest:g} GPU-hours, or none, needs the approval of an "
-                "admin of the portal."
+                f"A budget of more than {policy.budget:g} GPU-hours, or none, needs the approval "
+                "of an admin of the portal."
             )
-        if members > self.settings.largest_members:
+        if members > policy.members:
             return (
-                f"More than {self.settings.largest_members} members need the approval of an admin "
-                "of the portal."
+                f"More than {policy.members} members need the approval of an admin of the portal."
             )
         if "account" in more and project.account and not await self._may_charge(project, by):
             return (
@@ -88,7 +86,7 @@ class ProjectRules:
         return ""
 
     async def _may_charge(self, project: Project, by: Person) -> bool:
-        account, patterns = project.account or "", self.settings.accounts
+        account, patterns = project.account or "", self.settings.policy.accounts
         if patterns and not any(fnmatchcase(account, pattern) for pattern in patterns):
             return False
         own = await self.associations(by.name)

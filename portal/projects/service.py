@@ -41,7 +41,7 @@ class ProjectService:
 
     def may_create(self, by: Person) -> bool:
         """Return True if the user may request projects."""
-        return self.settings.approval != "off" or by.may(PROJECTS_MANAGE)
+        return self.settings.policy.by != "off" or by.may(PROJECTS_MANAGE)
 
     def demand_creation(self, by: Person) -> None:
         """Raise NotAllowed if ``may_create`` is false."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,6 +15,19 @@ from portal.spaces.job_space import JobSpace
 OPTION = "project"  # the key of ``user_options`` with the project's name
 _NAME: TypeAdapter[str] = TypeAdapter(SpaceName)
 _LAB = "jupyterlab"  # the kind of a member's own session
+# Reasons of a job that waits for time of its account or QOS (GrpTRESMins: AssocGrpGRESMinutes,
+# AssocGrpCPUMinutesLimit; not what runs at one time), and the words of a refusal.
+_LIMIT = re.compile(r"\b(Assoc|QOS)Grp\w*(?<!Run)Minutes(Limit)?\b|accounting/QOS policy")
+
+
+def way_out(title: str, said: str) -> str:
+    """Return what a member of the project can do about a limit of Slurm; see JobSpace.way_out."""
+    if not _LIMIT.search(said):
+        return ""
+    return (
+        f"It is charged to the account of the project '{title}'. Request fewer GPUs or a shorter "
+        "time, ask an owner of the project for more, or stop it and launch it for yourself."
+    )
 
 
 class ProjectSpace(JobSpace):
@@ -38,6 +52,9 @@ class ProjectSpace(JobSpace):
                 "'project' must be the name of a project: lowercase letters, digits and dashes.",
                 OPTION,
             ) from None
+
+    def way_out(self, said: str) -> str:
+        return way_out(self.title, said)
 
     def variables(self, work: str) -> dict[str, str]:
         """Return the variables of its sessions. JupyterLab shows the folder; its process does not

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 from portal.launch.kinds import kind_of
 from portal.launch.kinds.program import ProgramKind
+from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.models.scope import PROJECTS_MANAGE
 from portal.models.session.session import SessionRecord
 from portal.models.space import Role, SpaceState
+from portal.slurm import pending_words
 from portal.store import Store
 
-from .bodies import (
-    BudgetUse,
-    FolderItem,
-    MemberItem,
-    ProjectDetail,
-    ProjectItem,
-    WorkItem,
-)
+from .bodies import MemberItem, ProjectDetail, ProjectItem, WorkItem
 from .models import StoredProject
 from .parts import ProjectParts
-from .place import folder_path, is_folder
-
-_WEEK = 7 * 86400.0
-_FOLDER = 2.0  # seconds that a page waits for the file system
-_FAR = 10 * 365 * 86400.0  # a budget that lasts longer has no end that means anything
+from .space import way_out
 
 
 def may_do(stored: StoredProject, role: Role | None, person: Person) -> tuple[str, ...]:
@@ -85,44 +75,21 @@ async def detail_of(
         closed=stored.project.closed(now),
         group_error=parts.members.troubles.get(name, ""),
         problem=parts.leaving.problem(name) or parts.folders.problem(name),
-        budget=budget_use(
-            stored.project.budget,
-            sum(hours.values()),
-            await store.usage.of_space(name, now - _WEEK),
-            now,
-        ),
-        folder=await folder_of(parts.settings.root, name),
+        budget=await parts.funds.budget_of(stored, now),
+        folder=await parts.rooms.of_project(name),
         members=tuple(
             MemberItem.like(member, gpu_hours=hours.get(member.person, 0.0))
             for member in members.values()
         ),
-        work=tuple(_work_item(record) for record in living if record.ended_at is None),
+        work=tuple(
+            _work_item(record, stored.project.title, parts.job_of(record))
+            for record in living
+            if record.ended_at is None
+        ),
     )
 
 
-def budget_use(budget: float | None, used: float, weekly: float, now: float) -> BudgetUse:
-    """Return the use of a budget at ``now`` (Unix seconds), and how long it lasts at the pace of
-    the last week."""
-    until = None
-    if budget is not None and weekly > 0:
-        left = max(0.0, budget - used) / weekly * _WEEK
-        until = now + left if left < _FAR else None
-    return BudgetUse(budget=budget, used=used, weekly=weekly, until=until)
-
-
-async def folder_of(root: str, name: str) -> FolderItem:
-    """Return the folder of a project below ``root``, "" if the site has none."""
-    path = folder_path(root, name)
-    if not path:
-        return FolderItem(path="", exists=False)
-    try:
-        exists = await asyncio.wait_for(asyncio.to_thread(is_folder, path), _FOLDER)
-    except (TimeoutError, OSError):
-        return FolderItem(path=path, exists=None)
-    return FolderItem(path=path, exists=exists)
-
-
-def _work_item(record: SessionRecord) -> WorkItem:
+def _work_item(record: SessionRecord, title: str, job: Job | None) -> WorkItem:
     gpus = record.options.get("gpus")
     return WorkItem(
         user=record.user,
@@ -132,6 +99,7 @@ def _work_item(record: SessionRecord) -> WorkItem:
         state=str(record.state),
         gpus=gpus if isinstance(gpus, int) else 0,
         submitted_at=record.submitted_at,
+        waits=_waits(title, job.reason) if job and job.state.pending else "",
     )
 
 
@@ -139,3 +107,7 @@ def _program(record: SessionRecord) -> str:
     """Return what a session is, in words: the program that it opens, if that is no JupyterLab."""
     kind = kind_of(record)
     return kind.title if issubclass(kind, ProgramKind) else kind.words.noun
+def _waits(title: str, reason: str) -> str:
+    """Return why a job of the project waits, in sentences."""
+    words = pending_words(reason)
+    return f"{words[:1].upper()}{words[1:]}. {way_out(title, reason)}".strip()

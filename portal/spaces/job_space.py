@@ -58,6 +58,11 @@ class JobSpace(Frozen):
     def check_server(self, server: str) -> None:
         """Raise InvalidRequest if no session of this space can have this name."""
 
+    def way_out(self, said: str) -> str:
+        """Return what the user can do about a limit of Slurm, in a sentence; "" for anything else.
+        ``said``: a reason for which a job waits, or a refusal."""
+        return ""
+
     @classmethod
     def unfit(cls, environment: Environment) -> str:
         """Return why an environment cannot be such a space's; "" if it can."""

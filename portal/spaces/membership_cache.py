@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -31,13 +31,14 @@ class Membership(Generic[_Stored]):
 @dataclass
 class MembershipCache(Generic[_Stored]):
     """Cache of what two queries answer, each for ``age`` seconds: of a space by its name, and of a
-    person's memberships.
+    person's memberships. ``spaces_named`` answers for many spaces at once.
 
     Every method raises StoreUnavailable, except those that return what is known.
     """
 
     space_named: Callable[[str], Awaitable[_Stored]]
     members_of: Callable[[str], Awaitable[Sequence[Member]]]
+    spaces_named: Callable[[Collection[str]], Awaitable[Sequence[_Stored]]] | None = None
     age: float = _AGE
     noun: str = ""  # the only type of spaces that it knows; "": all
     _spaces: SharedAnswers[str, _Stored] = field(init=False)
@@ -115,4 +116,10 @@ class MembershipCache(Generic[_Stored]):
 
     async def _memberships(self, person: str) -> Mapping[str, Membership[_Stored]]:
         roles = {member.space: member.role for member in await self.of_user(person)}
+        answers = {name: self._spaces.for_key(name) for name in roles}
+        old = [name for name, answer in answers.items() if answer.age >= self.age]
+        if self.spaces_named is not None and len(old) > 1:
+            asked_at = time.monotonic()
+            for stored in await self.spaces_named(old):
+                answers[stored.name].put(stored, asked_at)
         return {name: Membership(await self.space(name), role) for name, role in roles.items()}

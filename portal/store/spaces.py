@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy import Column, Connection, Row, delete, select, update
@@ -116,6 +116,10 @@ class SpaceTable(ModelTable[S]):
             raise NotFound(f"There is no {self.noun} '{name}'.")
         return stored
 
+    async def named(self, names: Collection[str]) -> list[S]:
+        """Return those of these spaces that exist."""
+        return await self._models(select(self.table).where(self.table.c.name.in_(names)))
+
     async def all(self, *states: SpaceState) -> list[S]:
         """Return the spaces in one of ``states`` (in any if none is given), ordered by name."""
         query = select(self.table).order_by(self.table.c.name)
@@ -149,6 +153,9 @@ class Spaces:
         """Return the members of a space, ordered by name; [] if there is none."""
         found = [await table.members.of_space(name) for table in self._tables]
         return [member for members in found for member in members]
+    async def named(self, names: Collection[str]) -> list[StoredSpace]:
+        """Return those of these spaces that exist, in one query for each type."""
+        return [stored for table in self._tables for stored in await table.named(names)]
 
     async def of_person(self, person: str) -> list[Member]:
         """Return a person's memberships in spaces of all types."""

@@ -54,11 +54,8 @@ class TelemetrySettings(LoggingConfigurable):
         'c.Telemetry.prometheus_exporters = ["dcgm", "amd"]',
     )
 
-    prometheus_timeout = setting(
-        Float(5.0, min=0.1),
-        "Seconds after which a query to Prometheus is aborted. Pages do not wait for it.",
-        "c.Telemetry.prometheus_timeout = 10",
-    )
+    # Seconds after which a query to Prometheus is aborted. Pages do not wait for it.
+    prometheus_timeout = Float(5.0, min=0.1)
 
     interval = setting(
         Float(15.0, min=0.0),

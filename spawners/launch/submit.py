@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from portal.errors import SlurmUnavailable
+from portal.errors import SlurmRefused, SlurmUnavailable
 from portal.launch import programs
 from portal.launch.container import (
     image_environment,
@@ -124,9 +124,13 @@ async def submit(
     options += request.kind.sbatch_options()
     with _about_to_start(spawner, token):
         env = job_environment(spawner, request, home)
-    return await spawner.shared.cluster.submit(
-        ["sbatch", *options, str(session_script()), *command], env=env, user=spawner.user.name
-    )
+    argv = ["sbatch", *options, str(session_script()), *command]
+    try:
+        return await spawner.shared.cluster.submit(argv, env=env, user=spawner.user.name)
+    except SlurmRefused as error:
+        if not (way_out := request.kind.space.way_out(error.message)):
+            raise
+        raise SlurmRefused(f"{error.message} {way_out}") from error
 
 
 @contextlib.contextmanager

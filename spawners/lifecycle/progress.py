@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from portal.models.cluster.cluster import ClusterSnapshot, Job
+from portal.spaces.job_space import MINE, JobSpace
 
 from ..form import words
 from .job_watch import unanswering
@@ -20,12 +21,13 @@ LEFT: ContextVar[asyncio.Event | None] = ContextVar("portal_progress_left", defa
 
 
 class Progress:
-    """Latest message of one start. The spawner writes it, open pages read it."""
+    """Latest message of one start in ``space``. The spawner writes it, open pages read it."""
 
-    def __init__(self) -> None:
+    def __init__(self, space: JobSpace = MINE) -> None:
         self.message = "Checking the request"
         self.percent = 5
         self.job_id = ""
+        self._space = space
 
     def submitted(self, job_id: str, why: str = "") -> None:
         """Note that Slurm accepted the job. ``why``: what came before, if it is not the first."""
@@ -43,7 +45,8 @@ class Progress:
             return
         elif job.state.pending:
             text = words.pending(job, position)
-            self._say(30, f"Job {job.id}: {text}")
+            way_out = self._space.way_out(job.reason)
+            self._say(30, f"Job {job.id}: {text}{f'. {way_out}' if way_out else ''}")
         elif job.state.running:
             silent = unanswering(job, snapshot)
             note = f". {silent} does not answer Slurm" if silent else ""

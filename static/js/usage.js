@@ -7,7 +7,7 @@ import { Pager } from "./pager.js";
 import { Table } from "./table.js";
 import { count, duration, hours, share } from "./words.js";
 
-const NONE = { "": "none", environment: "no portal environment", group: "no known group", course: "no course" };
+const NONE = { "": "none", environment: "no portal environment", group: "no known group", course: "no course or project" };
 const LENGTH = { week: 7, month: 30.44 }; // days
 const pager = new Pager(byId("list-pager"), 50, load);
 const values = followForm(byId("filters"), () => load(true));

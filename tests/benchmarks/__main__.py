@@ -37,6 +37,7 @@ from . import (
     paint,
     patches,
     pending,
+    projects,
     report,
     run_points,
     runs,
@@ -85,6 +86,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "home": home.measure,
     "container": container.measure,
     "endpoints": endpoints.measure,
+    "projects": projects.measure,
 }
 ORDER = (
     "visits",

@@ -1,8 +1,9 @@
-"""Settings of slurm.conf that the portal reads: the size of arrays, the time between signals, and
-how long a node takes to be switched on."""
+"""Settings of slurm.conf that the portal reads: the size of arrays, the time between signals, how
+long a node takes to be switched on, and how limits of accounts are enforced."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from portal.cache import SharedAnswer
@@ -39,6 +40,16 @@ class Configuration:
         """Return KillWait, the seconds between SIGTERM and SIGKILL; None if Slurm does not tell."""
         value = (await self._setting("KillWait")).removesuffix(" sec")
         return int(value) if value.isdecimal() else None
+
+    async def of_limits(self) -> tuple[frozenset[str], float | None, str]:
+        """Return what AccountingStorageEnforce enforces (empty: unknown), and how Slurm forgets the
+        use of accounts: PriorityDecayHalfLife in seconds (None: it does not) and
+        PriorityUsageResetPeriod ("": never). Only the multifactor plugin does, slurm.conf(5)."""
+        enforced = await self._setting("AccountingStorageEnforce")
+        half_life = seconds(await self._setting("PriorityDecayHalfLife")) or None
+        resets = await self._setting("PriorityUsageResetPeriod")
+        words = frozenset(word.lower() for word in re.split(r"[\s,]+", enforced) if word)
+        return words, half_life, "" if resets.upper() in ("NONE", "(NULL)") else resets.upper()
 
     async def _setting(self, name: str) -> str:
         try:

@@ -93,6 +93,12 @@ def account(name: str) -> tuple[str, ...]:
     )
 
 
+def account_limits(name: str) -> tuple[str, ...]:
+    """Return the argv for an account's limits and use in slurmctld; the caller checks ``name``."""
+    shown = ("show", "assoc_mgr", f"accounts={name}", "flags=assoc")
+    return ("scontrol", "--oneliner", *shown)
+
+
 def admin_level(user: str) -> tuple[str, ...]:
     """Return the argv for the AdminLevel of a user (this process's own account)."""
     return (

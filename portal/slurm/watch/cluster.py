@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 from traitlets import Float, Instance, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
+from portal.cache import SharedAnswer
 from portal.errors import SlurmUnavailable
+from portal.models.cluster.account_limits import AccountLimits
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.cluster import (
     Association,
@@ -34,6 +36,7 @@ from ..commands.configuration import Configuration
 from ..commands.run import SlurmRunner
 from ..jobs.end import JobEnds
 from ..jobs.submission import Submissions, check_job_id
+from .account_limits import AccountLimitsWatch
 from .accounts import Accounts
 from .budget import QueryBudget
 from .exchange import VARIABLE, Exchange, SharedOutput
@@ -69,12 +72,9 @@ class Cluster(LoggingConfigurable):
 
     burst = Integer(4)  # requests at once after an idle period: a single launch is not delayed
     urgent_interval = Float(0.25)  # seconds between queries of the jobs, even urgent ones
-    patience = setting(
-        Float(3.0),
-        """Seconds that a request waits for new data if older data is known. After that, the older
-        data is shown, with its age. A launch waits up to 5 seconds longer before it is refused.""",
-        "c.Cluster.patience = 1",
-    )
+    # Seconds that a request waits for new data if older data is known. After that, the older data
+    # is shown, with its age. A launch waits up to 5 seconds longer before it is refused.
+    patience = Float(3.0)
 
     # Folder in which the Hub and the service exchange Slurm's answers, so that both together query
     # Slurm as often as one. The Hub makes it (deploy/jupyterhub_config.d/20-service.py) and passes
@@ -116,6 +116,9 @@ class Cluster(LoggingConfigurable):
         )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
         self._configuration = Configuration(self.runner, self.log)
+        self._account_limits = AccountLimitsWatch(
+            self.runner, self._configuration, self._budget.owe
+        )
         self._resume_seconds: int | None = None
         self._holders = GpuHolders(self.runner, self._budget, self.log)
         self._jobs_known_at = float("-inf")
@@ -266,6 +269,10 @@ class Cluster(LoggingConfigurable):
         """Return True if Slurm's accounting has the account, None if the site keeps no accounting.
         Raises SlurmUnavailable."""
         return await self._accounts.exists(name)
+
+    async def account_limits(self, name: str) -> SharedAnswer[AccountLimits]:
+        """Return the answer about an account's limits on TRES minutes; see AccountLimitsWatch."""
+        return await self._account_limits.of_account(name)
 
     def known_associations(self, user: str) -> tuple[Association, ...] | None:
         """Return the last answer about this person, however old; None also before any query."""

@@ -15,7 +15,7 @@ from ..engine.listing import instant
 from ..engine.rows import StoreTable
 from .usage_tables import JobKey, days, groups, jobs, space_column, write
 
-Period = Literal["week", "month"]
+Period = Literal["day", "week", "month"]
 
 _SUMS = tuple(func.sum(days.c[name]).label(name) for name in ("held", "used", "measured"))
 
@@ -100,6 +100,24 @@ class UsageTable(StoreTable):
             query = query.where(days.c.day >= _day(since, "since"))
         return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
 
+    async def of_account(self, account: str, since: float) -> float:
+        """Return the GPU-hours that the jobs of a Slurm account have held, from the UTC day of
+        ``since`` on (Unix seconds), the portal's and others."""
+        query = (
+            select(func.sum(days.c.held))
+            .select_from(days)
+            .join(jobs, jobs.c.id == days.c.job)
+            .where(jobs.c.account == account, days.c.day >= _day(since, "since"))
+        )
+        return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
+
+    async def of_members(
+        self, space: str, period: Period, start: float, end: float, most: int
+    ) -> list[UsageRow]:
+        """Return a space's GPU-hours by person and ``period``: ``most`` rows, by period."""
+        query = self._by_period(jobs.c.user, period, start, end).where(space_column == space)
+        return await self._rows(query.limit(most))
+
     async def by_person(self, space: str) -> list[UsageRow]:
         """Return a space's GPU-hours by person, over all of its time; ``period`` is ""."""
         query = (
@@ -120,7 +138,7 @@ class UsageTable(StoreTable):
     def _by_period(
         self, key: ColumnElement[str], period: Period, start: float, end: float
     ) -> Select[Any]:
-        column = days.c.week if _one_of(period, ("week", "month")) == "week" else _MONTH
+        column = _PERIODS[_one_of(period, _PERIODS)]
         return (
             select(
                 key.label("key"),
@@ -140,7 +158,11 @@ class UsageTable(StoreTable):
 
 
 _BY = [key for key in get_args(UsageKey) if key != "group"]
-_MONTH = func.substr(days.c.day, 1, 7)
+_PERIODS: dict[str, Any] = {
+    "day": days.c.day,
+    "week": days.c.week,
+    "month": func.substr(days.c.day, 1, 7),
+}
 
 
 def _row(row: Any) -> UsageRow:

@@ -14,7 +14,8 @@ import { clock, count, day, short } from "../words.js";
 import { showEndpoints } from "./endpoints.js";
 import { openProject } from "./form.js";
 import { showRuns } from "./runs.js";
-import { budgetWords, launchOf, names, pathOf } from "./words.js";
+import { showUsage } from "./usage.js";
+import { budgetWords, folderWords, launchOf, names, pathOf } from "./words.js";
 
 const EVERY = 5000;
 const ROLES = ["member", "reader", "owner"];
@@ -30,7 +31,7 @@ const work = new Table(byId("work"), {
   columns: [
     { head: "User", cell: ({ user }) => user },
     { head: "What", wide: true, cell: ({ kind, environment }) => [el("span.first", `${kind} ${environment}`)] },
-    { head: "State", cell: ({ state }) => pill(state) },
+    { head: "State", cell: ({ state, waits }) => [pill(state), waits ? el("span.second", waits) : null] },
     { head: "GPUs", number: true, cell: ({ gpus }) => String(gpus) },
     { head: "Since", cell: ({ submitted_at: at }) => clock(at) },
   ],
@@ -92,14 +93,12 @@ function drawHead() {
 function rows() {
   const { account, budget, ends, environments, largest } = project.project;
   const spent = budget ? el("meter", { min: 0, max: budget, value: Math.min(project.budget.used, budget), "aria-label": "Used part of the budget" }) : null;
-  const { path, exists } = project.folder;
-  const folder = exists ? el("code", path) : exists === null ? `${path} does not answer now` : path ? `${path} does not exist yet, so sessions have no shared folder` : "This site has none.";
   return [
     ["Budget", [budgetWords(project.budget), " ", spent]],
     ["Account", account ?? "each member’s own"],
     ["GPUs of a member at once", String(largest.gpus)],
     ["Environments", environments.length ? environments.join(", ") : "all that a member sees"],
-    ["Folder", folder],
+    ["Folder", folderWords(project.folder)],
     ends ? ["Last day", ends] : null,
   ];
 }
@@ -170,3 +169,4 @@ byId("add-members").addEventListener("click", () => {
   dialog.classList.add("project-fields");
 });
 poller.now();
+showUsage(name);

@@ -18,7 +18,7 @@ from session_endpoints import parts_on, person, served
 from portal.assembly import Services
 from portal.catalog import EnvironmentCatalog
 from portal.courses.settings import Courses
-from portal.errors import DirectoryUnavailable, NotFound
+from portal.errors import DirectoryUnavailable, NotFound, SlurmUnavailable
 from portal.handlers.routes import endpoints
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.course.course import CourseMember
@@ -97,6 +97,12 @@ class Cluster:
     accounts: dict[str, tuple[Any, ...]] | None = field(default_factory=dict)
     names: tuple[str, ...] = ("teaching",)
     runner: Any = None
+    limits: Any = None  # an AccountLimitsWatch; None: Slurm is away
+
+    async def account_limits(self, name: str) -> Any:
+        if self.limits is None:
+            raise SlurmUnavailable("Slurm does not answer.")
+        return await self.limits.of_account(name)
 
     async def has_account(self, name: str) -> bool | None:
         return None if self.accounts is None else name in self.names

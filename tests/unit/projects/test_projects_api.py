@@ -153,9 +153,8 @@ async def test_a_project_is_requested_approved_and_seen_by_its_members(site: Sit
 
 
 async def test_the_policy_approves_what_it_says_and_nothing_more(tmp_path: Path) -> None:
-    async with running(
-        tmp_path, approval="policy", largest_budget=100, largest_members=3, per_user=4
-    ) as site:
+    policy = {"by": "policy", "budget": 100.0, "members": 3}
+    async with running(tmp_path, approval=policy, per_user=4) as site:
 
         async def state(**more: Any) -> str:
             made = await site.done("olga", "POST", "projects", {"project": PROTEINS | more})
@@ -494,6 +493,9 @@ MATRIX: list[tuple[str, str, Any, frozenset[str]]] = [
     ("POST", "projects/import", {"text": "project: {name: other, title: O}"}, _OK),
     ("GET", "projects/proteins", None, _OK - {"eve"}),
     ("PUT", "projects/proteins", {"project": PROTEINS, "number": "N"}, _OWN),
+    ("GET", "projects/proteins/money", None, _OK - {"eve"}),
+    ("GET", "projects/proteins/usage", None, _OK - {"eve"}),
+    ("GET", "projects/proteins/usage.csv", None, _OK - {"eve"}),
     ("GET", "projects/proteins/export", None, _OWN),
     ("GET", "projects/proteins/endpoints", None, frozenset({"olga", "mike", "grace"})),
     ("POST", "projects/proteins/members", _MEMBERS, _OWN),
