@@ -24,6 +24,7 @@ from .bodies import (
     ProjectsQuery,
     ProjectStep,
 )
+from .elsewhere.endpoints import ENDPOINTS as ELSEWHERE
 from .files import ENDPOINTS as OF_FILES
 from .member_endpoints import ENDPOINTS as OF_MEMBERS
 from .models import StoredProject
@@ -174,6 +175,7 @@ class ProjectRestore(ProjectAction):
 # The more general address is last.
 ENDPOINTS = (
     *OF_FILES,
+    *ELSEWHERE,
     *OF_MEMBERS,
     ProjectApproval,
     ProjectRefusal,
