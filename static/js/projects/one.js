@@ -11,6 +11,7 @@ import { Row, input, select } from "../run/row.js";
 import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { clock, count, day, short } from "../words.js";
+import "./file.js";
 import { openProject } from "./form.js";
 import { budgetWords, launchOf, names, pathOf } from "./words.js";
 
