@@ -19,6 +19,7 @@ _EXTENSIONS = (
     "local_api",
     "course.course",  # after local_api, whose situation it outdates
     "course.handouts",  # after local_api, whose situation it looks at
+    "project_files",
     "handover",
     "page",
     "static_files",

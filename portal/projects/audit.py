@@ -12,6 +12,8 @@ class ProjectAudit(AuditedAction):
     EDIT_PROJECT = "edit-project"
     IMPORT_PROJECT = "import-project"
     EXPORT_PROJECT = "export-project"
+    FORK_PROJECT = "fork-project"
+    REPEAT_PROJECT_RUN = "repeat-project-run"
     APPROVE_PROJECT = "approve-project"
     REFUSE_PROJECT = "refuse-project"
     ARCHIVE_PROJECT = "archive-project"

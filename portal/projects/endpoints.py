@@ -25,6 +25,7 @@ from .bodies import (
     ProjectStep,
 )
 from .figure_endpoints import ENDPOINTS as OF_FIGURES
+from .elsewhere.endpoints import ENDPOINTS as ELSEWHERE
 from .files import ENDPOINTS as OF_FILES
 from .member_endpoints import ENDPOINTS as OF_MEMBERS
 from .models import StoredProject
@@ -178,6 +179,7 @@ class ProjectRestore(ProjectAction):
 ENDPOINTS = (
     *OF_FIGURES,
     *OF_FILES,
+    *ELSEWHERE,
     *OF_MEMBERS,
     *OF_RUNS,
     *OF_SERVED,

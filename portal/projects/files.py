@@ -3,87 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
-
-from portal.catalog.definitions.document import read_document
-from portal.catalog.definitions.yaml_text import document_text
-from portal.errors import ConfigurationError, InvalidRequest, NotAllowed
+from portal.courses.files.tree import sentence
+from portal.errors import NotAllowed
 from portal.handlers.base.action import Action
 from portal.handlers.base.endpoint import Operation
-from portal.models import Frozen
-from portal.models.space import Login, Role
 
 from .access import OWNERS, ProjectAction
 from .audit import ProjectAudit
 from .bodies import ImportedProject, ProjectDetail
-from .members import MOST
-from .models import Project, ProjectMember
+from .elsewhere.contents import contents_of
+from .elsewhere.creation import create_from
+from .elsewhere.document import project_text, read_project
 from .parts import ProjectParts
+from .place import folder_path
 from .view import detail_of
 
 MEDIA = "text/plain; charset=utf-8"  # a browser shows it, and runs nothing of it
-_People = Annotated[tuple[Login, ...], Field(max_length=MOST)]
-_LISTS = {"owners": Role.OWNER, "members": Role.MEMBER, "readers": Role.READER}
-
-
-class People(Frozen):
-    """Members by user name, without those of a group of the directory."""
-
-    owners: _People = ()
-    members: _People = ()
-    readers: _People = ()
-
-    def roles(self) -> dict[str, Role]:
-        """Return each person's role: the highest, for a person in several lists."""
-        named = [(name, role) for field, role in _LISTS.items() for name in getattr(self, field)]
-        return dict(reversed(named))
-
-
-class ProjectFile(Frozen):
-    """Document with a project. ``format``: of the document."""
-
-    format: Literal[1] = 1
-    project: Project
-    people: People = People()
-
-
-def read_project(text: str, name: str | None = None) -> ProjectFile:
-    """Parse a document; ``name`` replaces the project's. Raises InvalidRequest with the line and
-    the key."""
-    try:
-        document = read_document(text.encode())
-    except ConfigurationError as error:
-        raise InvalidRequest(f"The file is no YAML document. {error.message}", "text") from None
-    values = document.data
-    if name is not None and isinstance(values, dict) and isinstance(values.get("project"), dict):
-        values = {**values, "project": {**values["project"], "name": name}}
-    try:
-        return ProjectFile.model_validate(values)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(step) for step in first["loc"])[:100]
-        words = str(first["msg"]).removeprefix("Value error, ")
-        line = document.line_of(tuple(first["loc"]))
-        raise InvalidRequest(f"Line {line}: '{where}': {words}.", "text") from None
-
-
-def project_text(project: Project, members: Iterable[ProjectMember]) -> str:
-    """Return the document of a project, without members that come from the directory's group."""
-    given = project.model_dump(mode="json", exclude_defaults=True)
-    listed = [member for member in members if member.source == "list"]
-    people = {
-        field: [member.person for member in listed if member.role is role]
-        for field, role in _LISTS.items()
-    }
-    values: dict[str, Any] = {
-        "format": 1,
-        "project": {name: given[name] for name in Project.model_fields if name in given},
-        "people": {field: names for field, names in people.items() if names},
-    }
-    return document_text(values)
 
 
 class ProjectExport(ProjectAction):
@@ -97,7 +33,13 @@ class ProjectExport(ProjectAction):
         """Return a file from which the same project can be made, here or elsewhere."""
         async with self.audited(ProjectAudit.EXPORT_PROJECT, f"project {project}"):
             members = await self.project_parts.members.members_of(project)
-            text = project_text(self.stored.project, members.values())
+            folder = folder_path(self.project_parts.settings.root, project)
+            contents, left_out = await contents_of(
+                self.parts.catalog, self.parts.store, self.stored.project, folder
+            )
+            text = project_text(self.stored.project, members.values(), contents)
+            if words := sentence(left_out):
+                text = f"# {words}\n{text}"
         self.set_header("Content-Disposition", f'attachment; filename="{project}.project.yaml"')
         self.finish(text)
 
@@ -119,12 +61,10 @@ class ProjectImport(Action):
         """Request the project of a file, with you as an owner, like a new one."""
         asked: ImportedProject = self.body
         async with self.audited(ProjectAudit.IMPORT_PROJECT, "projects") as line:
-            file = await asyncio.to_thread(read_project, asked.text, asked.name)
+            file = await asyncio.to_thread(read_project, asked.text, name=asked.name)
             line.target = f"project {file.project.name}"
-            parts, people = self.parts_for(ProjectParts), file.people.roles()
-            stored = await parts.service.create(
-                file.project, people if asked.members else {}, self.person
-            )
+            parts = self.parts_for(ProjectParts)
+            stored = await create_from(parts, file, self.person, members=asked.members)
             line.detail = f"State: {stored.state}."
         return await detail_of(parts, self.parts.store, stored, self.person)
 

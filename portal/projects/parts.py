@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.cluster import Job
+from portal.courses.settings import Courses
 from portal.models.home import HomePart, Place, Since
 from portal.models.person import Person
 from portal.models.scope import PROJECTS_MANAGE
@@ -15,6 +16,8 @@ from portal.models.session.session import SessionRecord
 from portal.models.space import SpaceState
 from portal.periodic import Periodic
 
+from .elsewhere.forks import Forks
+from .elsewhere.templates import ProjectTemplates
 from .folder.folders import ProjectFolders
 from .folder.keeping import FolderKeeping
 from .leaving import Leaving
@@ -53,6 +56,8 @@ class ProjectParts:
         self.leaving = Leaving(store, self.members, services.hub, services.note, services.log)
         self.funds, self.rooms = ProjectFunds(store, cluster), FolderRooms(self.settings.root)
         self.folders = FolderKeeping(ProjectFolders(services.log), store, services.log)
+        self.forks = Forks(services.settings.get(Courses))
+        self.templates = ProjectTemplates(services.catalog.directory)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "projects": self._look,
             "project-folders": self._keep_folders,

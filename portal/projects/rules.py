@@ -14,7 +14,12 @@ from portal.models.person import Person
 from .models import Project
 from .settings import Projects
 
-_ADDRESSES = ("new", "import")  # of pages and the API, in the place of a project's name
+_ADDRESSES = (
+    "new",
+    "import",
+    "templates",
+    "forks",
+)  # of pages and the API, in the place of a project's name
 _SIZES = ("gpus", "nodes", "cpus", "memory", "time")
 
 

@@ -11,6 +11,7 @@ from portal.models.course.audit import CourseAudit
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.navigation import Entry, Group
 from portal.projects.audit import ProjectAudit
+from portal.projects.elsewhere.tables import ProjectContentTable, ProjectRepetitionTable
 from portal.projects.settings import Projects
 from portal.projects.space import ProjectSpace
 from portal.projects.tables import ProjectTable
@@ -67,7 +68,7 @@ add_features(
         settings=(Projects,),
         spaces=(ProjectSpace,),
         actions=(ProjectAudit,),
-        tables=(ProjectTable,),
+        tables=(ProjectTable, ProjectContentTable, ProjectRepetitionTable),
         parts="portal.projects.parts:ProjectParts",
         endpoints="portal.projects.endpoints:ENDPOINTS",
         pages="portal.projects.pages:PROJECT_PAGES",

@@ -7,7 +7,10 @@ import json
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from jupyterhub import orm
+
 from portal.errors import InvalidRequest, NotFound, PortalError, Unavailable
+from portal.spaces.registry import requested_space
 
 from ..session import kind_of_row, space_of_row
 from ..session_server import ask_server
@@ -27,6 +30,11 @@ _ROUTES = {
     "estimate": ("POST", "portal/runs/estimate"),
     "start": ("POST", "portal/runs"),
 }
+
+
+def _is_own(row: orm.Spawner) -> bool:
+    """Return True for a session of its user alone, which may be for a project."""
+    return not space_of_row(row) or requested_space(row.user_options or {}).offered
 
 
 class RunFormHandler(MovesBase):
@@ -89,7 +97,7 @@ class RunFormHandler(MovesBase):
         starts no runs."""
         user = self.find_user(name)
         row = None if user is None else user.orm_user.orm_spawners.get(server)
-        if user is None or row is None or not kind_of_row(row).job_kernels or space_of_row(row):
+        if user is None or row is None or not kind_of_row(row).job_kernels or not _is_own(row):
             raise NotFound("There is no such session.")
         spawner = user.spawners[server]
         if not spawner.ready or spawner.server is None:

@@ -93,3 +93,7 @@ function told(response) {
     base = { now: said, at: performance.now(), drift: drift() };
   }
 }
+
+// A new id of what a request starts, so that one that is sent twice starts it once. (`crypto.randomUUID` is only
+// there with HTTPS.)
+export const newId = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");

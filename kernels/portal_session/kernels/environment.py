@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .container import HERE, Container
+from .shared_folder import VARIABLE as PROJECT
+from .shared_folder import without_shared_files
 
 JOB_ID = "PORTAL_JOB_ID"
 NAME = "PORTAL_KERNEL_NAME"  # in a Python kernel: its kernelspec's name
@@ -81,13 +83,16 @@ def command_of(
     kernelspec, which has the name ``name``; ``argv``, ``env``: as that wants them; ``sockets``: the
     folder of its sockets."""
     container = Container.from_environ(os.environ)
+    names = tuple(spec.env)
+    if os.environ.get(PROJECT):
+        argv, added = without_shared_files(spec.language, argv, env)
+        names += added
     if spec.metadata.get(HERE):
         return Command(argv, env, False)
     if container is None:
         if spec.language == "python":
             add_startup(env, name)
         return Command(argv, env, False)
-    names = tuple(spec.env)
     if sockets and spec.language == "python" and _PYTHON_STARTUP not in names:
         # It knows no other file of this package.
         env, names = {**env, _PYTHON_STARTUP: _copied_to(sockets)}, (*names, _PYTHON_STARTUP)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from . import RunError, about
-from .parameters import declared
+from .parameters import Declared, declared
 from .plan import check_name, name_after
-from .points import Grid, Point, make_points, read_grid, read_list, typed_points
+from .points import Grid, Point, make_points, read_grid, read_list, read_rows, typed_points
 from .request import RunRequest
 from .search.options import points_of, read_search
 from .source import Source, read_source, with_first_cell
@@ -40,7 +40,7 @@ def read_points(request: RunRequest, source: Source | None = None) -> AskedPoint
         name = name_after(source.path) if request.name is None else check_name(request.name)
     grid = read_grid(request.values, known)
     with about("file"):
-        rows = read_list(request.file, known) if request.file else []
+        rows = _rows(request, known)
     search = read_search(request, known)
     if request.seed is not None and not request.sample and not search:
         raise RunError("'--seed' requires '--sample' or '--search'.")
@@ -54,9 +54,15 @@ def read_points(request: RunRequest, source: Source | None = None) -> AskedPoint
     typed: list[dict[str, str]] = []
     if known is None:
         grid = read_grid(request.values, known, typed=True)
-        rows = read_list(request.file, known, typed=True) if request.file else []
+        rows = _rows(request, known, typed=True)
         typed = typed_points(points, _points(request, search, rows, grid, seed))
     return AskedPoints(source, name, points, seed, search, typed)
+
+
+def _rows(request: RunRequest, known: Declared | None, *, typed: bool = False) -> list[Point]:
+    if request.rows:
+        return read_rows(list(request.rows), known, typed=typed)
+    return read_list(request.file, known, typed=typed) if request.file else []
 
 
 def _points(

@@ -26,6 +26,7 @@ from ..service import Address, Service
 from ..situation import in_thread
 from . import RunError
 from .environment import arguments, of_program
+from .execution.conditions import conditions_of
 from .execution.drift import drift_of
 from .execution.manifest import (
     Manifest,
@@ -98,6 +99,7 @@ class PointRun:
         self._tracking: Tracking | None = None
         self._values: dict[str, Any] = {}  # parameters, as reports have them
         self._drift: list[str] = []  # of a repetition
+        self._conditions: dict[str, Any] = {}  # of a project's run, once they are known
         self._resumption: Resumption | None = None
         self._reason = ""  # why it is stopped
         self._stopped = asyncio.Event()
@@ -303,6 +305,9 @@ class PointRun:
         if self._task.origin is not None:
             self._drift = await in_thread(drift_of, self._task, manifest.facts)
             manifest.note(drift=self._drift)
+        if self._task.number == 0 and self._environ.get("PORTAL_PROJECT"):
+            plan, environ = point.frozen.plan, self._environ
+            self._conditions = await in_thread(conditions_of, manifest.facts, plan, environ)
         await in_thread(manifest.write)
 
     def _program(self, point: PlannedPoint) -> tuple[list[str], dict[str, str]]:
@@ -334,7 +339,8 @@ class PointRun:
     def _shown(self, *, newest: bool) -> dict[str, Any]:
         """Return what only reports say, since files of the point have it whole."""
         curves = {} if self._metrics is None else self._metrics.curves(newest=newest)
-        return {"parameters": self._values, "curves": curves}
+        known = {"conditions": self._conditions} if self._conditions else {}
+        return {"parameters": self._values, "curves": curves, **known}
 
     def _state(self, state: str, message: str) -> dict[str, Any]:
         """Return what reports and the manifest say. Called from the reports' thread too."""

@@ -71,14 +71,21 @@ def read_list(path: Path, known: Declared | None, *, typed: bool = False) -> lis
 
 
 def _of_json(text: str, file: str, known: Declared | None, typed: bool) -> list[Point]:
-    rows = _json(text, f"'{file}'", typed)
+    return read_rows(_json(text, f"'{file}'", typed), known, f"'{file}'", typed=typed)
+
+
+def read_rows(
+    rows: Any, known: Declared | None, what: str = "The list of points", *, typed: bool = False
+) -> list[Point]:
+    """Return the points of a list of objects, which is called ``what``. ``typed``: as in
+    `read_list`. Raises RunError."""
     if not isinstance(rows, list):
-        raise RunError(f"'{file}' must be a list of objects, one for each point.")
+        raise RunError(f"{what} must be a list of objects, one for each point.")
     _check_number(len(rows))
     points = []
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise RunError(f"Entry {number} of '{file}' is not an object with names and values.")
+            raise RunError(f"Entry {number} of {what} is not an object with names and values.")
         for name in row:
             check_name(name, known)
         read = written if typed else lambda value: value

@@ -36,7 +36,8 @@ class RunRequest(NamedTuple):
 
     ``id``: "" for a new one. ``name``: None for the file's. ``first_cell``: the first code cell of
     a notebook without a cell of parameters has them; its copy gets the tag. ``values``: text by
-    parameter, "0.1, 0.01" or a JSON list; several make a grid. ``file``: path of a list of points.
+    parameter, "0.1, 0.01" or a JSON list; several make a grid. ``file``: path of a list of points;
+    ``rows``: the points themselves.
     ``sample``: number of points of the grid, chosen at random by ``seed``; 0: all. ``ranges``:
     NAME=RANGE of a search, of ``trials`` points, which ``maximize`` or ``minimize`` a metric.
     ``at_once``, ``keep_failed``, ``resumes``, ``ranks``: as the portal takes them. ``after``: name
@@ -51,6 +52,7 @@ class RunRequest(NamedTuple):
     first_cell: bool = False
     values: Mapping[str, str] = {}
     file: Path | None = None
+    rows: Sequence[Any] = ()
     sample: int = 0
     seed: int | None = None
     ranges: Sequence[str] = ()
@@ -91,8 +93,17 @@ def read_request(body: Mapping[str, Any], source: Path) -> RunRequest:
     with about("id"):
         if (id := body.get("id") or "") and not is_id(id):
             raise RunError("The id of the run cannot be used. Reload the page.")
+    with about("rows"):
+        rows = body.get("rows") or []
+        if not isinstance(rows, list) or (rows and body.get("file")):
+            raise RunError("'rows' must be a list of points, instead of a file.")
     return RunRequest(
-        source, id=id, values=_values(body.get("values")), resources=_resources(body), **asked
+        source,
+        rows=rows,
+        id=id,
+        values=_values(body.get("values")),
+        resources=_resources(body),
+        **asked,
     )
 
 

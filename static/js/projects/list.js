@@ -8,6 +8,7 @@ import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
 import { openImport, openProject } from "./form.js";
+import { openFork, openTemplates } from "./origins.js";
 import { budgetWords, pageOf } from "./words.js";
 
 const EVERY = 15000;
@@ -37,4 +38,6 @@ async function load() {
 
 byId("request-project")?.addEventListener("click", () => openProject());
 byId("import-project")?.addEventListener("click", () => openImport());
+byId("from-template")?.addEventListener("click", () => openTemplates());
+byId("fork-project")?.addEventListener("click", () => openFork());
 poller.now();

@@ -12,6 +12,7 @@ import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { clock, count, day, short } from "../words.js";
 import { showEndpoints } from "./endpoints.js";
+import "./file.js";
 import { openProject } from "./form.js";
 import { showRuns } from "./runs.js";
 import { showUsage } from "./usage.js";

@@ -1,7 +1,7 @@
 // The form of a new run. A running session of the user answers what can be chosen, reads the file, counts the
 // points and starts the run, as for JupyterLab's dialog.
 
-import { ApiError, call, facts } from "../api.js";
+import { ApiError, call, facts, newId } from "../api.js";
 import { byId, el, fill, later, setText, showTrouble } from "../dom.js";
 import { sends } from "../forms.js";
 import { shortPath } from "../paths.js";
@@ -280,11 +280,6 @@ class NewRun {
     const path = /** @type {`run-form/${string}/ask/${string}`} */ (`run-form/${encodeURIComponent(this.id)}/ask/${part}`);
     return (await call(path, { method: "POST", body: { asked } })).answer;
   }
-}
-
-// Returns a new id of a run. (`crypto.randomUUID` is only there with HTTPS.)
-function newId() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 // Returns an error that says what to do when nobody knows whether the run has started.

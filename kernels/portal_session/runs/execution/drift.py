@@ -42,7 +42,7 @@ def differences(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
         *_of_image(now, before),
         *_changed("The kernel", now.get("kernel"), before.get("kernel")),
         *_of_python(_mapping(now, "python"), _mapping(before, "python")),
-        *_changed("GPUs:", _gpus(now), _gpus(before), verb=""),
+        *_changed("GPUs:", gpus_in_words(now), gpus_in_words(before), verb=""),
         *_changed("The node", _node(now), _node(before)),
     ]
 
@@ -106,7 +106,8 @@ def _packages(python: Mapping[str, Any]) -> dict[str, str]:
     return {name: version for name, _, version in pairs}
 
 
-def _gpus(facts: Mapping[str, Any]) -> str:
+def gpus_in_words(facts: Mapping[str, Any]) -> str:
+    """Return the number and type of the GPUs of a manifest; "" if they are not known."""
     gpus = _mapping(facts, "gpus")
     if not isinstance(gpus.get("count"), int):
         return ""

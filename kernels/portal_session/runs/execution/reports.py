@@ -16,6 +16,7 @@ _UNCHANGED = 20.0
 _PAUSES = (1.0, 2.0, 5.0, 10.0)  # seconds between the tries of the last report
 _PATH = "session/points"
 _LONGEST = 2000  # characters of a message
+_LARGE = ("curves", "conditions")
 # By asking again, these do not change; others may: the portal learns of a new job after a moment.
 _GIVES_UP = frozenset({400, 409, 413, 422})
 _LONGEST_WAIT = 20.0  # seconds between two reports while the portal takes none
@@ -23,8 +24,8 @@ _LONGEST_WAIT = 20.0  # seconds between two reports while the portal takes none
 
 class Reports(threading.Thread):
     """Reports of one point. ``about``: what each of them has (point, job, attempt); ``state``
-    returns the rest, and may be slow; its "curves" are sent only if they have changed.
-    ``on_answer`` is called with the portal's answers, in this thread."""
+    returns the rest, and may be slow; its "curves" and "conditions" are sent only if they have
+    changed. ``on_answer`` is called with the portal's answers, in this thread."""
 
     def __init__(
         self,
@@ -92,6 +93,9 @@ class Reports(threading.Thread):
 
 
 def _without_known(report: dict[str, Any], last_report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report without the curves that the portal has: they are the largest part."""
-    known = "curves" in report and report["curves"] == last_report.get("curves", {})
-    return {name: value for name, value in report.items() if not (known and name == "curves")}
+    """Return a report without the curves and conditions that the portal has: they are the largest
+    parts."""
+    known = {
+        name for name in _LARGE if name in report and report[name] == last_report.get(name, {})
+    }
+    return {name: value for name, value in report.items() if name not in known}

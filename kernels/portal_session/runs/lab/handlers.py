@@ -56,8 +56,8 @@ class RunDialog:
         return self.ask_service(method, service_path(method, path), body)
 
     def file_facts(self, path: str, first_cell: bool = False) -> dict[str, Any]:
-        """Return the name for a run of this file, and its parameters; null of a script, which takes
-        any. ``first_cell``: as of a RunRequest. Raises RunError."""
+        """Return the name for a run of this file, its SHA-256, and its parameters; null of a
+        script, which takes any. ``first_cell``: as of a RunRequest. Raises RunError."""
         with about("source"):
             source = read_source(source_path(path, self.root))
             if first_cell:
@@ -65,6 +65,7 @@ class RunDialog:
             parameters = declared(source)
         return {
             "name": name_after(source.path),
+            "sha256": source.sha256,
             "parameters": None
             if parameters is None
             else [parameter._asdict() for parameter in parameters.values()],

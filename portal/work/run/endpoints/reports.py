@@ -28,7 +28,9 @@ from portal.models.session.run import (
     Run,
     RunPoint,
 )
+from portal.models.session.run_conditions import RunConditions
 from portal.work.run.parts import RunParts
+from portal.work.run.tables.conditions import RunConditionTable
 
 _MOST_CELLS = 1_000_000
 _Cell = Annotated[int, Field(ge=0, le=_MOST_CELLS, strict=True)]
@@ -39,7 +41,8 @@ class PointReport(Frozen):
     a sentence, its newest metrics, its parameters, and its Slurm job. ``curves``: by the name of
     a metric, pairs of a step and a value; left out if they are as before. ``attempt``: from 1; it
     is larger if the point ran before. One that waits was saved, and its job starts again.
-    ``drift``: of a repetition, the differences from the original point."""
+    ``drift``: of a repetition, the differences from the original point; ``conditions``: under which
+    the points of a project's run are executed, once they are known."""
 
     point: PointNumber
     state: Literal["waiting", "running", "succeeded", "failed"]
@@ -56,6 +59,7 @@ class PointReport(Frozen):
     ] = ""
     attempt: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS, strict=True)] = 1
     drift: Annotated[tuple[Drift, ...], Field(max_length=MOST_DRIFT)] = ()
+    conditions: RunConditions | None = None
 
 
 class ReportAnswer(Frozen):
@@ -113,8 +117,11 @@ class RunReport(PointHandler):
             state=state,
             started_at=now,
             ended_at=now if state in FINAL else None,
-            **report.model_dump(exclude={"point", "state", "curves"}),
+            **report.model_dump(exclude={"point", "state", "curves", "conditions"}),
         )
+        if report.conditions is not None and run.project:
+            table = self.parts.store.table(RunConditionTable)
+            await table.save((run.user, run.id), report.conditions)
         size = len(self.request.body)
         await self.parts_for(RunParts).reports.take(run, point, report.curves, size)
         key = (run.user, run.id, report.point)

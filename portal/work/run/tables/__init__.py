@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .conditions import RunConditionTable
 from .curves import RunCurveTable
 from .folders import RunFolderTable
 from .logged import RunLoggedTable
@@ -18,6 +19,7 @@ RUN_TABLES = (
     RunTable,
     RunPointTable,
     RunCurveTable,
+    RunConditionTable,
     RunOutputTable,
     RunLoggedTable,
     RunFolderTable,

@@ -34,6 +34,7 @@ from portal.store.engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, k
 from portal.store.engine.listing import moment
 from portal.store.engine.rows import ModelTable
 
+from .conditions import run_conditions
 from .curves import run_curves
 from .logged import run_logged
 from .outputs import run_outputs
@@ -80,6 +81,7 @@ _OF_RUNS = (
     (run_curves, run_curves.c.user),
     (run_outputs, run_outputs.c.user),
     (run_logged, run_logged.c.user),
+    (run_conditions, run_conditions.c.user),
     (run_trials, run_trials.c.user),
     (run_searches, run_searches.c.user),
     (run_shares, run_shares.c.owner),

@@ -155,6 +155,11 @@ class RunTable(ModelTable[Run]):
         )
         return await self._models(query.limit(limit))
 
+    async def ended_of_project(self, project: str, limit: int) -> list[Run]:
+        """Return the newest runs of a project that have ended."""
+        ended = select(runs).where(runs.c.project == project, runs.c.ended_at.is_not(None))
+        return await self._models(ended.order_by(runs.c.created_at.desc()).limit(limit))
+
     async def names(self, user: str) -> set[str]:
         """Return the names of all runs of a user."""
         query = select(runs.c.name).where(runs.c.user == user)
