@@ -3,6 +3,7 @@ copy on the disk."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -32,6 +33,14 @@ class Bag:
         self._tags: dict[str, str] = {}  # and of what describes it
         self._bytes = 0
         self.left_out: list[str] = []
+
+    def __enter__(self) -> Bag:
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if error is not None:  # such as a full disk's: it is raised as it is
+            with contextlib.suppress(OSError, ValueError):
+                self._zip.close()
 
     @property
     def size(self) -> tuple[int, int]:

@@ -48,8 +48,7 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     target = Path(chosen.output or f"{item['name']}.zip").expanduser().absolute()
     if target.resolve().is_relative_to(folder.resolve()):
         raise RunError(f"{target} would be in the folder that is archived. Choose --output.")
-    with _new_file(target) as file:
-        bag = Bag(file, str(item["name"]))
+    with _new_file(target) as file, Bag(file, str(item["name"])) as bag:
         bag.add_folder(folder)
         bag.describe("metadata/datacite.json", metadata)
         bag.describe("metadata/run.json", _record(item, plan, folder, broker))
