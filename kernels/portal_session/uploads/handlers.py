@@ -107,8 +107,8 @@ class UploadsHandler(TusHandler):
         values = self._metadata()
         names = values.get("folder", ""), values.get("filename", "")
         length = self.number("Upload-Length")
-        replace = values.get("replace") == "yes"
-        upload = await self.result(self.uploads.begin, *names, length, replace)
+        more = values.get("replace") == "yes", values.get("modified", "")
+        upload = await self.result(self.uploads.begin, *names, length, *more)
         self.set_header("Location", f"{self.request.path}/{upload.id}")
         self.set_status(201)
 
@@ -205,7 +205,10 @@ class UploadHandler(TusHandler):
         self.check_version()
         upload = await self.result(self.uploads.find, id)
         await self.end_other(id)
-        self.set_header("Upload-Offset", str(await self.result(self.uploads.offset, upload)))
+        offset = await self.result(self.uploads.offset, upload)
+        if offset == upload.length:  # its name was taken, or the server ended just then
+            await self.result(self.uploads.complete, upload)
+        self.set_header("Upload-Offset", str(offset))
         self.set_header("Upload-Length", str(upload.length))
         self.set_status(200)
 

@@ -35,7 +35,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 class Upload(NamedTuple):
     """Upload of ``length`` bytes to ``folder``/``name``; ``inode`` is its part's. ``replace``: a
-    file of that name is replaced."""
+    file of that name is replaced. ``modified``: what the client says of the file's last change, by
+    which it knows the same file again."""
 
     id: str
     folder: str
@@ -43,6 +44,7 @@ class Upload(NamedTuple):
     length: int
     inode: int
     replace: bool = False
+    modified: str = ""
 
     @property
     def part(self) -> str:
@@ -91,7 +93,9 @@ class Uploads:
         self.place, self.root, self.project = place, root, project
         self._finished: OrderedDict[str, Upload] = OrderedDict()
 
-    def begin(self, folder: str, name: str, length: int, replace: bool = False) -> Upload:
+    def begin(
+        self, folder: str, name: str, length: int, replace: bool = False, modified: str = ""
+    ) -> Upload:
         """Begin an upload. Raises UploadError."""
         _check_names(folder, name)
         path = self.root / folder
@@ -104,7 +108,7 @@ class Uploads:
         try:
             real = real_path(opened)
             check_inside(path, real, self.project)
-            upload = Upload(secrets.token_hex(16), str(real), name, length, 0, replace)
+            upload = Upload(secrets.token_hex(16), str(real), name, length, 0, replace, modified[:40])
             _check_free(upload, opened)
             self._check_number()
             try:
@@ -195,7 +199,8 @@ class Uploads:
                     self.remove(upload)
                 else:
                     about = {"id": upload.id, "folder": upload.folder, "name": upload.name}
-                    items.append({**about, "length": upload.length, "offset": offset})
+                    more = {"length": upload.length, "modified": upload.modified}
+                    items.append({**about, **more, "offset": offset})
         return items
 
     def _check_number(self) -> None:
@@ -247,7 +252,7 @@ def _publish(upload: Upload, folder: int, part: int) -> None:
         publish(part, upload.part, upload.name, folder)
     except FileExistsError:
         raise UploadError(
-            f"{upload.target} exists by now. Rename or delete it, then resume the upload.", 409
+            f"{upload.target} exists by now. Rename or delete it, then resume the upload.", 423
         ) from None
 
 

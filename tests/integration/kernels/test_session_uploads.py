@@ -242,10 +242,12 @@ def test_a_name_that_was_taken_meanwhile(server: SessionServer) -> None:
     upload, file = begun(server, "raced", 4), server.home / "data" / "raced"
     file.write_text("another's")
     answer = patch(server, upload, 0, b"1234")
-    assert answer.status_code == 409 and "exists by now" in answer.json()["message"]
-    assert file.read_text() == "another's" and offset_of(server, upload) == 4
+    assert answer.status_code == 423 and "exists by now" in answer.json()["message"]
+    # A client takes an upload that has all bytes for a whole one.
+    assert server.client.head(upload, headers=TUS).status_code == 423
+    assert file.read_text() == "another's"
     file.unlink()
-    assert patch(server, upload, 4, b"").status_code == 204
+    assert offset_of(server, upload) == 4
     assert file.read_text() == "1234"
 
 
