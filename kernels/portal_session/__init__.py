@@ -28,6 +28,7 @@ _EXTENSIONS = (
     "programs",
     "waiting.waiting",
     "packing.packing",
+    "uploads.handlers",
     "job_kernels.extension",  # after those, whose routes its broker has
     "runs.opening",
     "notebooks.lacking_modules",

@@ -155,11 +155,14 @@ class Activity:
         return self._reported
 
     def _note_requests(self, settings: dict[str, Any]) -> None:
-        """Count what a person does in Lab besides cells: saving files, opening notebooks. Reads do
-        not count, since pages make them by themselves."""
+        """Count what a person does in Lab besides cells: saving and uploading files, opening
+        notebooks. Reads do not count, since pages make them by themselves."""
         before = settings.get("log_function")
         base = settings.get("base_url", "/")
-        own = (f"{base}api/", f"{base}lab/api/", f"{base}portal/tensorboard/api/")
+        own = tuple(
+            f"{base}{path}"
+            for path in ("api/", "lab/api/", "portal/tensorboard/api/", "portal/uploads")
+        )
 
         def log(handler: Any) -> None:
             request = handler.request

@@ -13,6 +13,7 @@ import programs from './programs';
 import runs from './runs';
 import status from './status';
 import tensorboard from './tensorboard';
+import uploads from './uploads';
 import waiting from './waiting';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
@@ -28,7 +29,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...lackingModules,
   ...runs,
   ...waiting,
-  ...clusters
+  ...clusters,
+  ...uploads
 ];
 
 export default plugins;

@@ -46,6 +46,17 @@ export function memory(used: number | null, total: number | null): string {
   return total === null ? `${gib(used)} GiB` : `${gib(used)} of ${gib(total)} GiB`;
 }
 
+/** "3.1 GB" from bytes. */
+export function bytes(size: number): string {
+  for (const unit of ['B', 'kB', 'MB', 'GB']) {
+    if (size < 1000) {
+      return `${size < 10 && unit !== 'B' ? size.toFixed(1) : Math.round(size)} ${unit}`;
+    }
+    size /= 1000;
+  }
+  return `${size.toFixed(1)} TB`;
+}
+
 function gib(mib: number): string {
   const value = mib / 1024;
   return value < 10 && value % 1 ? value.toFixed(1) : String(Math.round(value));

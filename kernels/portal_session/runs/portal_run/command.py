@@ -17,6 +17,7 @@ from ...job_kernels.broker_client import VARIABLE as BROKER
 from ...job_kernels.broker_client import Broker
 from ...portal_error import Patience, PortalError
 from .. import RunError
+from ..archive import command as archive
 from ..request import AT_ONCE, LIMITS, RunRequest
 from ..search.options import add_options
 from ..start import start as start_run
@@ -31,6 +32,7 @@ portal-run show NAME   the points of a run
 portal-run stop NAME   stop a run
 portal-run again NAME  run the failed points again
 portal-run repeat NAME run it again, exactly, as a new run
+portal-run archive NAME one file with its files, checksums and citation metadata
 
 portal-run schedule NAME --at 02:00   repeat a run at a time of day
 portal-run schedules                  your schedules
@@ -179,7 +181,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     if not environ.get(BROKER):
         raise RunError("portal-run only works in a session of the portal with JupyterLab.")
     broker = Broker(environ[BROKER])
-    for module in (listing, again, schedules):
+    for module in (listing, again, schedules, archive):
         if argv[0] in module.COMMANDS:
             return module.run(argv, broker)
     # The id of a run is chosen here, so that a request that comes twice starts one run.
