@@ -30,6 +30,7 @@ from .models import StoredProject
 from .parts import ProjectParts
 from .tables import ProjectTable
 from .view import detail_of, item_of
+from .visit_endpoints import ENDPOINTS as OF_VISITS
 
 Decision = Callable[[StoredProject, int, Person, str], Awaitable[StoredProject]]
 
@@ -175,6 +176,7 @@ class ProjectRestore(ProjectAction):
 ENDPOINTS = (
     *OF_FILES,
     *OF_MEMBERS,
+    *OF_VISITS,
     ProjectApproval,
     ProjectRefusal,
     ProjectArchive,

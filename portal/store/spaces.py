@@ -145,6 +145,10 @@ class Spaces:
             return stored
         raise NotFound(f"There is no {space_nouns()} '{name}'.")
 
+    async def members_of(self, name: str) -> list[Member]:
+        """Return the members of a space, of which only one type has this name."""
+        return [member for table in self._tables for member in await table.members.of_space(name)]
+
     async def of_person(self, person: str) -> list[Member]:
         """Return a person's memberships in spaces of all types."""
         return [
