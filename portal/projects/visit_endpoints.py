@@ -34,7 +34,7 @@ class VisitDraft(Frozen):
 
 class Visit(Frozen):
     """Request to open a session of ``user``, or visit. ``until``: its end, null while asked;
-    ``can_end``: whether you can."""
+    ``yours``: it is your session."""
 
     id: int
     user: str
@@ -44,7 +44,7 @@ class Visit(Frozen):
     minutes: int
     asked_at: float
     until: float | None
-    can_end: bool
+    yours: bool
 
     @classmethod
     def of(cls, help: Help, person: str) -> Visit:
@@ -54,7 +54,7 @@ class Visit(Frozen):
             **shared,
             user=help.student,
             visitor=help.helper,
-            can_end=person in (help.student, help.helper),
+            yours=person == help.student,
         )
 
 
@@ -79,8 +79,7 @@ class ProjectVisits(ProjectAction):
     """Visits in a project's sessions."""
 
     path = "projects/{project}/visits"
-    changers = WORKERS
-    admins = False
+    changers = WORKERS  # the rules refuse an admin who is none
 
     @Operation("Requests to open sessions of a project, and visits.")
     async def on_get(self, project: str) -> VisitList:
@@ -160,20 +159,24 @@ class EndProjectVisit(OneProjectVisit):
     path = "projects/{project}/visits/{visit_id}/end"
     changers = EVERYONE
 
-    @Operation("End a visit, or cancel the request.")
+    @Operation("End a visit, or cancel or refuse the request.", errors=(409,))
     async def on_post(self, project: str, visit_id: str) -> None:
         """End it as the visitor, the owner of the session, an owner of the project or an admin. The
         visitor loses access at once."""
         help = await self.visit(project, visit_id)
         own = self.person.name in (help.student, help.helper)
-        target = f"session {help.session_id}"
+        helping, target = self.project_parts.visits.helping, f"session {help.session_id}"
+        if help.student == self.person.name and help.state is HelpState.ASKED:
+            async with self.audited(ProjectAudit.REFUSE_VISIT, target, help.student):
+                await helping.refuse(help, time.time())
+            return
         if not (own or self.role is Role.OWNER or self.may(PROJECTS_MANAGE)):
             await self.parts.audit(
                 self, ProjectAudit.END_VISIT, target, owner=help.student, outcome=Outcome.REFUSED
             )
             raise NotAllowed("Only the visitor, the owner of the session and of the project end it.")
         async with self.audited(ProjectAudit.END_VISIT, target, help.student):
-            await self.project_parts.visits.helping.end(help, self.person.name, time.time())
+            await helping.end(help, self.person.name, time.time())
 
 
 ENDPOINTS = (ProjectVisits, EnterProjectVisit, EndProjectVisit)

@@ -12,6 +12,7 @@ import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { clock, count, day, short } from "../words.js";
 import { openProject } from "./form.js";
+import { paintAsk, startVisits } from "./visits.js";
 import { budgetWords, launchOf, names, pathOf } from "./words.js";
 
 const EVERY = 5000;
@@ -31,6 +32,7 @@ const work = new Table(byId("work"), {
     { head: "State", cell: ({ state }) => pill(state) },
     { head: "GPUs", number: true, cell: ({ gpus }) => String(gpus) },
     { head: "Since", cell: ({ submitted_at: at }) => clock(at) },
+    { head: "", paint: paintAsk },
   ],
 });
 const members = new Table(byId("members"), {
@@ -166,3 +168,4 @@ byId("add-members").addEventListener("click", () => {
   dialog.classList.add("project-fields");
 });
 poller.now();
+startVisits();

@@ -218,7 +218,7 @@ async def test_a_visit_by_consent(site: Site) -> None:
     assert site.hub.now == {DOOR} and await site.guests() == {"mike"}
     assert await site.guests("1") == set()
     (visit,) = (await site.done("olga", "GET", VISITS))["visits"]
-    assert (visit["state"], visit["visitor"], visit["can_end"]) == ("granted", "mike", True)
+    assert (visit["state"], visit["visitor"], visit["yours"]) == ("granted", "mike", True)
     await site.done("mike", "POST", door, {})
     assert site.hub.admitted == [DOOR]
     await site.answer(number, "end")
@@ -241,7 +241,10 @@ async def test_a_refusal_stands_for_a_while(site: Site) -> None:
     assert message == "olga has refused this. You can ask again in 5 min."
     await site.done("mary", "POST", VISITS, ASK)  # another member's question
     site.passes(301)
-    await site.done("mike", "POST", VISITS, ASK)
+    number = (await site.done("mike", "POST", VISITS, ASK))["id"]
+    await site.done("olga", "POST", f"{VISITS}/{number}/end")  # on the project's page
+    assert await site.kept(number) == ("refused", "olga")
+    await site.refused(409, "mike", "POST", VISITS, ASK)
 
 
 async def test_what_cannot_be_asked_for(site: Site) -> None:
@@ -376,7 +379,7 @@ _MEMBERS = frozenset(ROLES)
 # Method, address, body and those who may, of olga (owner, of the session too), mike (member and
 # visitor), mary (member), rita (reader), eve (outsider) and grace (admin).
 MATRIX: list[tuple[str, str, Any, frozenset[str]]] = [
-    ("GET", VISITS, None, _MEMBERS),
+    ("GET", VISITS, None, _MEMBERS | {"grace"}),
     ("POST", VISITS, {"user": "rita", "server": "read"}, frozenset({"olga", "mike", "mary"})),
     ("POST", f"{VISITS}/{{visit_id}}/enter", {}, frozenset({"mike"})),
     ("POST", f"{VISITS}/{{visit_id}}/end", None, frozenset({"olga", "mike", "grace"})),
