@@ -53,6 +53,8 @@ class Space(Frozen):
     # It has one environment, in a version whose content is stored (StoredSpace.pinned). Without,
     # the environments of the catalog that it has (`has`).
     pins: ClassVar[bool] = True
+    # Why such spaces can have no room with shared notebooks; "": each may allow one.
+    no_room: ClassVar[str] = ""
 
     name: SpaceName
     title: Annotated[str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True)]

@@ -174,7 +174,9 @@ class EndProjectVisit(OneProjectVisit):
             await self.parts.audit(
                 self, ProjectAudit.END_VISIT, target, owner=help.student, outcome=Outcome.REFUSED
             )
-            raise NotAllowed("Only the visitor, the owner of the session and of the project end it.")
+            raise NotAllowed(
+                "Only the visitor, the owner of the session and of the project end it."
+            )
         async with self.audited(ProjectAudit.END_VISIT, target, help.student):
             await helping.end(help, self.person.name, time.time())
 

@@ -40,9 +40,10 @@ _RECENT = 7 * 86400.0  # seconds: shares of help that ended since then are taken
 @dataclass
 class Helping:
     """Help in spaces; one instance a service, since it takes back what is no help in any of them.
-    ``rules`` of the types of spaces that were asked for, by noun. ``note`` writes to the audit log and does not
-    raise; ``subdomains``: whether each person's servers have an own host. ``uptime`` is a
-    monotonic clock, by which help lasts its minutes; ``now`` (Unix seconds) is for what is stored.
+    ``rules`` of the types of spaces that were asked for, by noun. ``note`` writes to the audit log
+    and does not raise; ``subdomains``: whether each person's servers have an own host. ``uptime``
+    is a monotonic clock, by which help lasts its minutes; ``now`` (Unix seconds) is for what is
+    stored.
 
     Methods raise StoreUnavailable, except those that answer from memory.
     """

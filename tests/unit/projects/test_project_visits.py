@@ -14,6 +14,7 @@ import httpx
 import pytest
 from courses_site import CATALOG, Cluster, Directory, snapshot
 from fake_hub import FakeHub
+from pydantic import ValidationError
 from session_endpoints import of_server, parts_on, person, served
 from session_records import recorded
 
@@ -35,6 +36,7 @@ from portal.projects.visit_endpoints import ENDPOINTS
 from portal.setting import SiteSettings
 from portal.store import Store
 from portal.web.audit_rate_limit import AuditRateLimit
+from portal.work.course.kind import Room
 from portal.work.course.parts import CourseParts
 
 VISITS = "projects/proteins/visits"
@@ -371,6 +373,14 @@ async def test_a_session_of_a_project_is_none_of_a_course(site: Site) -> None:
         message = await site.refused(409, "session-0", method, f"session/{path}", body)
         assert message == "This session does not belong to a course."
     assert await site.parts.store.presence.of_course("proteins") == []
+
+
+def test_why_a_project_has_no_room() -> None:
+    with pytest.raises(ValidationError, match="a project has no room: it would run as one member"):
+        Project(name="proteins", title="Proteins", together=True)
+    words = Room.not_offered(Project(name="proteins", title="Proteins"))
+    assert words.startswith("The project 'Proteins' has no room: it would run as one member")
+    assert "open their session instead" in words and "can allow" not in words
 
 
 # -- who may do what -------------------------------------------------------------------------------
