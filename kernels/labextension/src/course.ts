@@ -47,7 +47,7 @@ export interface ProjectSituation {
 declare module './situations' {
   interface Situation {
     course: CourseSituation | null;
-    project?: ProjectSituation | null; // not from a portal of before
+    project: ProjectSituation | null;
   }
 }
 
