@@ -259,7 +259,7 @@ class HubApi(LoggingConfigurable):
         """Share one server of a space with ``person``, who may enter it until ``unshare``; return
         its address, with its host.
 
-        Raises NotAllowed if the Hub does not know ``person`` as staff of the server's space,
+        Raises NotAllowed if the rule of the server's space does not let ``person`` ask for that,
         NotFound, HubUnavailable.
         """
         share = _json(await self._ask("PUT", _guest_path(user, server, person), "", body=""))

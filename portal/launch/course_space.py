@@ -11,6 +11,7 @@ from ..models.catalog.environment import AbsolutePath, Environment
 from ..models.cluster.cluster import Association, ClusterSnapshot
 from ..models.course.course import group_of
 from ..models.person import Person
+from ..models.space import STAFF, Role
 from ..spaces.job_space import JobSpace, Reserved
 from . import course
 from .course import CourseKind, course_kind, course_named, parsed_server
@@ -64,6 +65,10 @@ class CourseSpace(JobSpace):
 
     def check_server(self, server: str) -> None:
         course_kind(self.name, server)
+
+    @classmethod
+    def may_help(cls, helper: Role | None, owner: Role | None) -> bool:
+        return helper in STAFF and owner is Role.STUDENT
 
     @property
     def server(self) -> str:

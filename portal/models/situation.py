@@ -8,7 +8,7 @@ from __future__ import annotations
 from . import Frozen
 from .announcement import Level
 from .cluster.gpu import GpuUse
-from .course.live import CourseSituation
+from .course.live import CourseSituation, Help
 from .session.idle import IdleState
 from .session.move import Move
 
@@ -36,6 +36,14 @@ class Message(Frozen):
     text: str
     level: Level
     ends_at: float
+
+
+class ProjectSituation(Frozen):
+    """Project of a session in which a member is or wants to be. ``help``: requests and visits."""
+
+    name: str
+    title: str
+    help: tuple[Help, ...]
 
 
 class Situation(Frozen):
@@ -68,4 +76,5 @@ class Situation(Frozen):
     idle: IdleState = IdleState()
     move: Move | None = None
     course: CourseSituation | None = None  # of a session that belongs to a course
+    project: ProjectSituation | None = None  # of a session that a member asks to open, or has open
     links: dict[str, str] = {}  # "session": its page; "launch"; "cluster"

@@ -56,6 +56,8 @@ class Space(Frozen):
     replicas: ClassVar[bool] = (
         False  # endpoints can be served for it, and its sessions have clusters
     )
+    # Why such spaces can have no room with shared notebooks; "": each may allow one.
+    no_room: ClassVar[str] = ""
 
     name: SpaceName
     title: Annotated[str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True)]

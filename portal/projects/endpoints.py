@@ -34,6 +34,7 @@ from .runs import ENDPOINTS as OF_RUNS
 from .served import ENDPOINTS as OF_SERVED
 from .tables import ProjectTable
 from .view import detail_of, item_of
+from .visit_endpoints import ENDPOINTS as OF_VISITS
 
 Decision = Callable[[StoredProject, int, Person, str], Awaitable[StoredProject]]
 
@@ -183,6 +184,7 @@ ENDPOINTS = (
     *OF_MEMBERS,
     *OF_RUNS,
     *OF_SERVED,
+    *OF_VISITS,
     ProjectApproval,
     ProjectRefusal,
     ProjectArchive,

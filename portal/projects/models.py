@@ -34,6 +34,13 @@ def _flag(value: object) -> object:
     return value
 
 
+def _no_room(value: object) -> object:
+    """Return false, of which a project's field alone can be. Raises ValueError."""
+    if value is True:
+        raise ValueError(f"a project has no room: {Project.no_room}")
+    return _flag(value)
+
+
 class Project(Space):
     """Project: a space whose members work on their own files and in its folder. ``description``:
     its purpose; ``roster_group``: members come from this group of the directory, too."""
@@ -41,6 +48,12 @@ class Project(Space):
     noun = "project"
     pins = False
     replicas = True
+    # A course's room has a folder of its own for a home, and nothing else of its owner's.
+    no_room = (
+        "it would run as one member's account and see that member's home, so that everyone in it "
+        "could read their files, use their keys and submit jobs as them. Ask a member on the "
+        "project's page to open their session instead, for a while."
+    )
 
     title: Annotated[
         str,
@@ -54,7 +67,7 @@ class Project(Space):
     job_kernels: _Flag = True
     runs: _Flag = True
     data: Literal[None] = None  # its folder is the site's (c.Projects.root)
-    together: Annotated[Literal[False], BeforeValidator(_flag)] = False
+    together: Annotated[Literal[False], BeforeValidator(_no_room)] = False
 
     @model_validator(mode="after")
     def _has_a_real_end(self) -> Self:

@@ -28,6 +28,7 @@ from .rules import ProjectRules
 from .service import ProjectService
 from .settings import Projects
 from .tables import ProjectTable
+from .visits import Visits
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -58,6 +59,7 @@ class ProjectParts:
         self.folders = FolderKeeping(ProjectFolders(services.log), store, services.log)
         self.forks = Forks(services.settings.get(Courses))
         self.templates = ProjectTemplates(services.catalog.directory)
+        self.visits = Visits(services)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "projects": self._look,
             "project-folders": self._keep_folders,
@@ -111,5 +113,5 @@ class ProjectParts:
 
     async def status_of(self, record: SessionRecord) -> dict[str, Any]:
         """Return what a session is told of its project."""
-        messages = self.leaving.messages(record)
-        return {"messages": messages} if messages else {}
+        messages, visits = self.leaving.messages(record), self.visits.status_of(record)
+        return visits | ({"messages": messages} if messages else {})

@@ -9,8 +9,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from portal.errors import InvalidRequest
 from portal.models.catalog.environment import AbsolutePath
-from portal.models.space import SpaceName
+from portal.models.space import Role, SpaceName
 from portal.spaces.job_space import JobSpace
+
+from .models import WORKERS
 
 OPTION = "project"  # the key of ``user_options`` with the project's name
 _NAME: TypeAdapter[str] = TypeAdapter(SpaceName)
@@ -38,6 +40,7 @@ class ProjectSpace(JobSpace):
     offered = True
     more_choices = frozenset({"partition", "qos", "constraint"})
     launch = "spawners.launch.projects:ProjectLaunch"
+    help_rules = "portal.projects.visits:VisitRules"
 
     folder: AbsolutePath | None = None
 
@@ -55,6 +58,10 @@ class ProjectSpace(JobSpace):
 
     def way_out(self, said: str) -> str:
         return way_out(self.title, said)
+
+    @classmethod
+    def may_help(cls, helper: Role | None, owner: Role | None) -> bool:
+        return helper in WORKERS and owner is not None
 
     def variables(self, work: str) -> dict[str, str]:
         """Return the variables of its sessions. JupyterLab shows the folder; its process does not

@@ -34,6 +34,8 @@ class JobSpace(Frozen):
     estimated: ClassVar[bool] = True  # its launch page shows expected starts
     # Class with the Hub's part of its launches, a ``SpaceLaunch`` (spawners/launch/spaces.py).
     launch: ClassVar[str] = ""
+    # Class with its `HelpRules`, made without arguments, if members help each other in it.
+    help_rules: ClassVar[str] = ""
 
     name: str = ""
     title: str = ""
@@ -82,6 +84,12 @@ class JobSpace(Frozen):
     ) -> Environment:
         """Return ``environment`` as the space ``name`` has it ``now`` (Unix seconds)."""
         return environment
+
+    @classmethod
+    def may_help(cls, helper: Role | None, owner: Role | None) -> bool:
+        """Return True if a member with the role ``helper`` may ask for access to the session of one
+        with the role ``owner``; None: not a member."""
+        return False
 
     @property
     def server(self) -> str:

@@ -150,9 +150,9 @@ class Spaces:
         raise NotFound(f"There is no {space_nouns()} '{name}'.")
 
     async def members_of(self, name: str) -> list[Member]:
-        """Return the members of a space, ordered by name; [] if there is none."""
-        found = [await table.members.of_space(name) for table in self._tables]
-        return [member for members in found for member in members]
+        """Return the members of a space, of which only one type has this name."""
+        return [member for table in self._tables for member in await table.members.of_space(name)]
+
     async def named(self, names: Collection[str]) -> list[StoredSpace]:
         """Return those of these spaces that exist, in one query for each type."""
         return [stored for table in self._tables for stored in await table.named(names)]

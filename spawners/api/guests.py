@@ -2,8 +2,9 @@
 
 JupyterHub's own route for shares requires a caller who may enter the server itself: the service
 would need ``access:servers`` for everyone's, and ``tokens`` for ending a login. Here it needs
-neither. Its requests are checked once more: the server is a space's, of a student in that space,
-and the guest is of its staff. The result is JupyterHub's share of that one server.
+neither. Its requests are checked once more: the server is a space's, and its guest may ask for
+access to that member's session by the rule of the space's type (``JobSpace.may_help``). The result
+is JupyterHub's share of that one server.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
 from portal.launch.kinds import USUAL
-from portal.models.space import STAFF, Role
-from portal.spaces.registry import space_nouns
+from portal.spaces.registry import SPACES, space_nouns
 
 from ..context import HubContext
 from ..session import kind_of_row, space_of_row
@@ -43,6 +43,8 @@ class GuestHandler(MovesBase):
     async def put(self, user: str, server: str, person: str) -> None:
         try:
             spawner, guest = self._found(user, server, person)
+            if not _space_of(spawner):
+                raise _none()
             await self._check(user, spawner, person)
         except PortalError as error:
             self.refuse(error)
@@ -68,30 +70,35 @@ class GuestHandler(MovesBase):
         self.set_status(204)
 
     def _found(self, user: str, server: str, person: str) -> tuple[orm.Spawner, orm.User]:
-        """Return the server and the guest from the Hub's database. Raises NotFound."""
+        """Return the server, whose session is a space's no longer if another has begun on it, and
+        the guest from the Hub's database. Raises NotFound."""
         owner = orm.User.find(self.db, user)
         spawner = owner.orm_spawners.get(server) if owner else None
         guest = orm.User.find(self.db, person)
-        if spawner is None or not _space_of(spawner):
-            raise NotFound(f"There is no such {space_nouns()} session.")
+        if spawner is None:
+            raise _none()
         if guest is None:
             raise NotFound(f"The Hub has no user '{person}'.")
         return spawner, guest
 
     async def _check(self, user: str, spawner: orm.Spawner, person: str) -> None:
-        """Raise NotAllowed unless the space's staff helps a student of it; StoreUnavailable."""
+        """Raise NotAllowed unless the space's rule lets this guest ask; StoreUnavailable."""
         memberships = HubContext.instance(self.config).memberships
-        name = _space_of(spawner)
-        roles = {
-            (member.person, member.role)
-            for who in (user, person)
-            for member in await memberships.of_user(who, fresh=True)
-            if member.space == name
-        }
-        if (user, Role.STUDENT) not in roles or not roles & {(person, role) for role in STAFF}:
+        name, found = _space_of(spawner), {}
+        for who in (user, person):
+            for member in await memberships.of_user(who, fresh=True):
+                if member.space == name:
+                    found[who] = member
+        owner, guest = found.get(user), found.get(person)
+        types = [each for each in SPACES if owner is not None and each.noun == owner.noun]
+        if not owner or not guest or not any(t.may_help(guest.role, owner.role) for t in types):
             raise NotAllowed(
                 f"'{person}' is not allowed to help '{user}' in the {space_nouns()} '{name}'."
             )
+
+
+def _none() -> NotFound:
+    return NotFound(f"There is no such {space_nouns()} session.")
 
 
 def _space_of(spawner: orm.Spawner) -> str:

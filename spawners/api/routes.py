@@ -28,7 +28,7 @@ ROUTES: tuple[tuple[str, type], ...] = (
     # the portal's service's
     (r"/api/portal/entries/([^/]+)/([^/]+)/([^/]*)", EntryHandler),
     (r"/api/portal/guests", GuestsHandler),
-    (r"/api/portal/guests/([^/]+)/([^/]+)/([^/]+)", GuestHandler),
+    (r"/api/portal/guests/([^/]+)/([^/]*)/([^/]+)", GuestHandler),
     (r"/api/portal/moves", MovesHandler),
     (r"/api/portal/moves/([^/]+)/([^/]*)", MoveHandler),
     (r"/api/portal/people", PeopleHandler),

@@ -1,4 +1,5 @@
-/** A course in JupyterLab: raised hands, messages from its staff, and access to this session. */
+/** A course in JupyterLab: raised hands, messages from its staff; in a project's session, too, access
+ * of others to it. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, ICommandPalette, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { IStatusBar } from '@jupyterlab/statusbar';
@@ -37,16 +38,23 @@ export interface CourseSituation {
   hand: string;
 }
 
+export interface ProjectSituation {
+  name: string;
+  title: string;
+  help: Help[];
+}
+
 declare module './situations' {
   interface Situation {
     course: CourseSituation | null;
+    project: ProjectSituation | null;
   }
 }
 
 const HAND = 'portal:hand';
 const END_HELP = 'portal:end-help';
 const SEEN = 'portal:course-messages-seen'; // in the browser's storage: identifiers
-const IN_CLASS = 5; // seconds between two requests: staff may be requesting access
+const IN_CLASS = 5; // seconds between two requests: others may be requesting access
 const LINE = 34; // pixels of each line of the bar: Lab's layout asks for pixels
 const LONGEST = 110; // Lab cuts a notification after 140 characters
 const KINDS: { [kind: string]: string } = {
@@ -56,8 +64,9 @@ const KINDS: { [kind: string]: string } = {
 };
 
 parts.push({
-  sound: ({ course }) => !course || [course.messages, course.help].every(Array.isArray),
-  wait: ({ course }) => (course ? IN_CLASS : null)
+  sound: ({ course, project }) =>
+    (!course || [course.messages, course.help].every(Array.isArray)) && (!project || Array.isArray(project.help)),
+  wait: ({ course, project }) => (course || project ? IN_CLASS : null)
 });
 
 /** Text for screen readers, not visible on the page. */
@@ -140,8 +149,8 @@ class HelpBar extends Widget {
     if (!guest) {
       const button = document.createElement('button');
       button.type = 'button';
-      button.textContent = 'End help';
-      button.setAttribute('aria-label', `End help: ${help.helper} can no longer use this session`);
+      button.textContent = `End ${noun()}`;
+      button.setAttribute('aria-label', `End ${noun()}: ${help.helper} can no longer use this session`);
       button.addEventListener('click', () => this._end(help));
       line.append(' ', button);
     }
@@ -168,7 +177,7 @@ class CoursePage {
     if (!situation || now === null) {
       return;
     }
-    const help = (course?.help ?? []).filter(({ until }) => until === null || until > now);
+    const help = helps().filter(({ until }) => until === null || until > now);
     const granted = help.filter(({ state }) => state === 'granted');
     this._bar.render(granted, guest, now);
     this._tell(granted, guest, now);
@@ -188,7 +197,7 @@ class CoursePage {
     }
     for (const [id, { helper }] of [...this._granted].filter(([id]) => !ids.includes(id))) {
       this._granted.delete(id);
-      const words = guest ? 'Help has ended.' : `${helper} can no longer use this session.`;
+      const words = guest ? `${noun() === 'help' ? 'Help' : 'Your visit'} has ended.` : `${helper} can no longer use this session.`;
       this._voice.say(words);
       Notification.info(words, { autoClose: 8000 });
     }
@@ -204,12 +213,16 @@ class CoursePage {
       return;
     }
     const body = document.createElement('div');
-    body.textContent =
-      `${help.helper}, who teaches this course, asks to see and use this session with you for ` +
-      `${help.minutes} minutes: its notebooks, files and terminals. You can end this at any time.`;
+    const project = situations.situation?.project ?? null;
+    body.textContent = project
+      ? `${help.helper}, a member of the project ${project.title}, asks to see and use this session for ` +
+        `${help.minutes} minutes. They act as you: with your notebooks and terminals, your home folder and your ` +
+        'keys, and what they start or change stays. You can end this at any time.'
+      : `${help.helper}, who teaches this course, asks to see and use this session with you for ` +
+        `${help.minutes} minutes: its notebooks, files and terminals. You can end this at any time.`;
     // A user who is typing may press Enter: that must not grant access.
     const dialog = new Dialog({
-      title: `${help.helper} offers help`,
+      title: project ? `${help.helper} asks to open this session` : `${help.helper} offers help`,
       body: new Widget({ node: body }),
       buttons: [Dialog.cancelButton({ label: 'Refuse' }), Dialog.okButton({ label: 'Agree' })],
       defaultButton: 0,
@@ -250,6 +263,17 @@ class CoursePage {
       keepSeen([...seen, ...this._messages.keys()]);
     }
   }
+}
+
+/** Requests for access to this session, and what was granted. */
+function helps(): Help[] {
+  const { course, project } = situations.situation ?? {};
+  return course?.help ?? project?.help ?? [];
+}
+
+/** What access is called here. */
+function noun(): string {
+  return situations.situation?.course ? 'help' : 'visit';
 }
 
 function mayRaise(course: CourseSituation | null): boolean {
@@ -328,7 +352,7 @@ const course: JupyterFrontEndPlugin<void> = {
   ) => {
     const ofCourse = (): CourseSituation | null => situations.situation?.course ?? null;
     const granted = (): Help[] =>
-      situations.guest ? [] : (ofCourse()?.help ?? []).filter(({ state }) => state === 'granted');
+      situations.guest ? [] : helps().filter(({ state }) => state === 'granted');
     app.commands.addCommand(HAND, {
       label: () => (ofCourse()?.hand ? 'Portal: Lower hand' : 'Portal: Raise hand'),
       isVisible: () => mayRaise(ofCourse()) && !situations.guest,
@@ -336,7 +360,7 @@ const course: JupyterFrontEndPlugin<void> = {
       execute: toggleHand
     });
     app.commands.addCommand(END_HELP, {
-      label: 'Portal: End help in this session',
+      label: () => `Portal: End ${noun()} in this session`,
       isVisible: () => granted().length > 0,
       execute: () => Promise.all(granted().map(help => reply(help, 'end')))
     });

@@ -1,5 +1,5 @@
-"""Course's session: presence reports to the portal, the owner's raised hand, and the owner's
-answer whether somebody may help."""
+"""Course's session: presence reports to the portal, the owner's raised hand; and, in a project's
+too, the owner's answer whether somebody may be in."""
 
 from __future__ import annotations
 
@@ -30,22 +30,30 @@ _ANSWERS = ("agree", "refuse", "end")
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension. ``app`` is jupyter_server's ServerApp."""
-    address = Address.from_environ(os.environ)
-    if address is None or not os.environ.get("PORTAL_COURSE"):
+    address, course = Address.from_environ(os.environ), os.environ.get("PORTAL_COURSE")
+    if address is None or not (course or os.environ.get("PORTAL_PROJECT")):
         return
     service = Service(address, os.environ)
     guests = getattr(app.identity_provider, "portal_guests", None)
-    add_handlers(app.web_app, service, app.portal_situations, guests)
+    routes = {"portal/help": HelpHandler, **({"portal/hand": HandHandler} if course else {})}
+    add_handlers(app.web_app, service, app.portal_situations, guests, routes)
+    if not course:
+        return
     inside = guests.inside if guests is not None and is_room(os.environ) else list
     app.portal_presence = Presence(app, service, os.environ.get("JUPYTERHUB_USER", ""), inside)
     app.io_loop.spawn_callback(app.portal_presence.run)
 
 
-def add_handlers(web_app: Any, service: Service, situations: Situations, guests: Any) -> None:
+def add_handlers(
+    web_app: Any,
+    service: Service,
+    situations: Situations,
+    guests: Any,
+    routes: Mapping[str, type[CourseHandler]],
+) -> None:
     """Add the routes to jupyter_server's web application. ``guests``: who enters this session."""
     base = web_app.settings["base_url"]
     shared = {"service": service, "situations": situations, "guests": guests}
-    routes = {"portal/hand": HandHandler, "portal/help": HelpHandler}
     web_app.add_handlers(
         ".*$", [(url_path_join(base, path), kind, shared) for path, kind in routes.items()]
     )

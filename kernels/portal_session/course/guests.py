@@ -1,10 +1,10 @@
-"""Access to a course's session: for its owner, and for whom the portal lets in at this moment.
+"""Access to a space's session: for its owner, and for whom the portal lets in at this moment.
 
 JupyterHub caches a login for minutes, and open sockets stay open after a share is revoked. So each
 request of another person is let through only while the portal says that they are a live helper
 (or, in a course's room, a member of the course), and their connections are cut when that ends. An
-admin's right to open servers does not apply to a course's session either: whoever enters there is
-seen by the student and recorded in the audit log.
+admin's right to open servers does not apply to such a session either: whoever enters there is
+seen by its owner and recorded in the audit log.
 
 Not an extension of the server, which settings in the home folder could switch off: `guard` changes
 JupyterHub's own check of logins before the server starts.
@@ -35,7 +35,7 @@ _TICK = 0.5
 _LAST_WORDS = 0.3  # seconds that a socket has to close by itself
 _UPGRADED = 101  # HTTP became a websocket
 _POLICY = 1008  # RFC 6455, 7.4.1: the connection is against a policy
-_NO_ENTRY = "Only the owner of this course session and users with access to it can enter."
+_NO_ENTRY = "Only the owner of this {} session and users with access to it can enter."
 _OF_PROGRAMS = (
     "You cannot sign in with the session's own token: programs in the session can read it."
 )
@@ -179,9 +179,10 @@ def _cut(handler: Any) -> None:
 
 
 def guard(environ: Mapping[str, str]) -> Guests | None:
-    """Change JupyterHub's check of logins in this process if it is a course's session
-    (PORTAL_COURSE); else return None."""
-    if not environ.get("PORTAL_COURSE"):
+    """Change JupyterHub's check of logins in this process if it is a session of a course or a
+    project (PORTAL_COURSE, PORTAL_PROJECT); else return None."""
+    noun = "course" if environ.get("PORTAL_COURSE") else "project"
+    if not environ.get(f"PORTAL_{noun.upper()}"):
         return None
     from jupyterhub.singleuser.extension import JupyterHubIdentityProvider
 
@@ -213,7 +214,7 @@ def guard(environ: Mapping[str, str]) -> Guests | None:
         socket = isinstance(handler, WebSocketHandler)
         if not await guests.may_enter(user.username, anew=socket):
             _forget(hub_auth, user.username)
-            _refuse(handler, _NO_ENTRY)
+            _refuse(handler, _NO_ENTRY.format(noun))
         handler.portal_guest = user.username
         guests.entered(user.username, handler)
         return user

@@ -1,4 +1,5 @@
-"""Help: a member of a course's staff in a student's session, for a while and always visible.
+"""Help: a member of a course's staff in a student's session, or of a project in another member's,
+for a while and always visible. Who may ask whom is a rule of the space's type (`HelpRules`).
 
 The grant is a share of one server (JupyterHub's, which does not expire) that the portal makes and
 revokes. The session itself asks every few seconds who is in now (``guests``), and lets nobody else
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pkgutil
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -16,32 +18,32 @@ from dataclasses import dataclass, field
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
 from portal.hubapi import HubApi
 from portal.models.audit import AuditedAction, AuditEntry, Outcome
-from portal.models.course.audit import CourseAudit
-from portal.models.course.course import StoredCourse
 from portal.models.course.live import Help, HelpState
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.space import STAFF, Role, SpaceState
+from portal.models.space import Role, SpaceState, StoredSpace
 from portal.models.words import duration
+from portal.spaces.help_rules import HelpRules
+from portal.spaces.registry import job_space, type_of
 from portal.store import Store
 
 from ..settings import Courses
+from .help_rules import CourseHelpRules
+from .presence import is_own
 
 PORTAL = "portal"  # the actor of its own lines in the audit log
 ANSWER_WITHIN = 300.0  # seconds that a student has to answer
 _SHARES_EVERY = 60.0  # seconds between two looks for unknown shares
 _SET = 5.0  # seconds between two clocks from which the system clock counts as set
-_NO_SUBDOMAINS = (
-    "Help is off at this site: without subdomains (JupyterHub.subdomain_host), a student's code "
-    "could act with the permissions of the helper. An admin of the portal can enable subdomains."
-)
-_OFF = "Help is off in this course. Its instructor can enable it in the settings."
+_RECENT = 7 * 86400.0  # seconds: shares of help that ended since then are taken back once more
 
 
 @dataclass
 class Helping:
-    """Help in courses; one instance a service. ``note`` writes to the audit log and does not
-    raise; ``subdomains``: whether each person's servers have an own host. ``uptime`` is a
-    monotonic clock, by which help lasts its minutes; ``now`` (Unix seconds) is for what is stored.
+    """Help in spaces; one instance a service, since it takes back what is no help in any of them.
+    ``rules`` of the types of spaces that were asked for, by noun. ``note`` writes to the audit log
+    and does not raise; ``subdomains``: whether each person's servers have an own host. ``uptime``
+    is a monotonic clock, by which help lasts its minutes; ``now`` (Unix seconds) is for what is
+    stored.
 
     Methods raise StoreUnavailable, except those that answer from memory.
     """
@@ -53,32 +55,44 @@ class Helping:
     note: Callable[[AuditEntry], Awaitable[object]]
     log: logging.Logger
     uptime: Callable[[], float] = time.monotonic
+    rules: dict[str, HelpRules] = field(default_factory=dict)
     _open: dict[int, Help] = field(default_factory=dict)
     _ends: dict[int, float] = field(default_factory=dict)  # of what is open, by ``uptime``
     _unsaved: dict[int, Help] = field(default_factory=dict)  # ended while the database was away
     _known: bool = False
     _shares_at: float = float("-inf")
     _shares_left: bool = False  # that the Hub could not take back
+    _to_revoke: set[tuple[str, str, str]] = field(default_factory=set)  # owner, server, helper
+    _refusals: dict[tuple[str, str], float] = field(default_factory=dict)  # session, helper: when
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.rules.setdefault("course", CourseHelpRules(self.settings))
 
     # -- from memory ---------------------------------------------------------------------------
 
-    def policy(self, stored: StoredCourse) -> str:
-        """Return the course's policy: "ask", "always" or "off"; "off" without subdomains."""
-        return stored.course.help if self.subdomains else "off"
+    def rules_of(self, stored: StoredSpace) -> HelpRules:
+        """Return the rules of the space's type, which has some."""
+        noun = stored.space.noun
+        if noun not in self.rules:
+            self.rules[noun] = pkgutil.resolve_name(type_of(stored.space).help_rules)()
+        return self.rules[noun]
 
-    def why_off(self, stored: StoredCourse) -> str:
-        """Return the sentence why nobody can be helped in this course; "" if they can."""
-        if not self.subdomains:
-            return _NO_SUBDOMAINS
-        return _OFF if stored.course.help == "off" else ""
+    def policy(self, stored: StoredSpace) -> str:
+        """Return the space's policy: "ask", "always" or "off"; "off" without subdomains."""
+        return self.rules_of(stored).policy(stored) if self.subdomains else "off"
+
+    def why_off(self, stored: StoredSpace) -> str:
+        """Return the sentence why nobody can be helped in this space; "" if they can."""
+        rules = self.rules_of(stored)
+        return rules.why_off(stored) if self.subdomains else rules.no_subdomains
 
     def of_session(self, session_id: str) -> tuple[Help, ...]:
         """Return the open requests and grants for a session, oldest first."""
         return tuple(request for request in self._open.values() if request.session_id == session_id)
 
     def of_course(self, course: str) -> tuple[Help, ...]:
-        """Return the open requests and grants in a course, oldest first."""
+        """Return the open requests and grants in a space, oldest first."""
         return tuple(request for request in self._open.values() if request.course == course)
 
     def guests(self, session_id: str) -> dict[str, float]:
@@ -92,37 +106,43 @@ class Helping:
     # -- what people do ------------------------------------------------------------------------
 
     async def ask(
-        self, stored: StoredCourse, student: str, helper: str, minutes: int, now: float
+        self,
+        stored: StoredSpace,
+        student: str,
+        helper: str,
+        minutes: int,
+        now: float,
+        server: str | None = None,
     ) -> tuple[Help, str]:
-        """Request help, or begin at once if the course wants that; ``helper`` is of its staff.
+        """Request help, or begin at once if the space wants that; ``student`` owns the session on
+        ``server`` (None: the one that a member has in such a space).
 
         The result has the URL of the session, "" while nobody may enter. A repeated request
         returns the existing one. Raises NotAllowed if help is off, InvalidRequest, NotFound if
         ``student`` is none here, Conflict if no session of theirs runs, and what the Hub refuses.
         """
+        rules = self.rules_of(stored)
         if why := self.why_off(stored):
             raise NotAllowed(why)
-        if minutes > self.settings.help_minutes:
-            most = duration(60 * self.settings.help_minutes)
+        if minutes > rules.most_minutes:
+            most = duration(60 * rules.most_minutes)
             raise InvalidRequest(f"The limit is {most}. You can ask again afterwards.", "minutes")
-        roles = {
-            entry.person: entry.role for entry in await self.store.members.of_space(stored.name)
-        }
-        if roles.get(student) is not Role.STUDENT:
-            raise NotFound(f"'{student}' is not a student of this course.")
+        rules.demand(stored, await self._roles(stored.name), student, helper)
         if stored.state is not SpaceState.APPROVED:
-            raise Conflict("This course is not approved.")
-        record = await self._session(stored, student)
+            raise Conflict(f"This {rules.noun} is not approved.")
+        server = job_space(stored.space).server if server is None else server
+        record = await self._session(stored, student, server)
         async with self._one_at_a_time:
             await self._ready(now)
             for entry in self.of_session(record.id):
                 if entry.helper == helper:
                     return await self._as_it_is(entry)
+            self._demand_pause(rules, record, helper)
             asked = await self.store.help.add_row(
                 Help(
                     course=stored.name,
                     student=student,
-                    server=stored.course.server,
+                    server=server,
                     session_id=record.id,
                     helper=helper,
                     state=HelpState.ASKED,
@@ -131,7 +151,7 @@ class Helping:
                 )
             )
             self._take(asked, ANSWER_WITHIN)
-            if stored.course.help == "always":
+            if rules.policy(stored) == "always":
                 return await self._grant(asked, now)
         return asked, ""
 
@@ -156,10 +176,11 @@ class Helping:
             await self._ready(now)
             if self._open.get(help.id) is None or help.state is not HelpState.ASKED:
                 raise Conflict("This request is no longer open.")
+            self._refusals[help.session_id, help.helper] = self.uptime()
             return await self._end(help, HelpState.REFUSED, help.student, now)
 
     async def end_all(self, course: str, by: str, now: float) -> None:
-        """End all help in a course that is over or archived."""
+        """End all help in a space that is over or archived."""
         for request in self.of_course(course):
             await self.end(request, by, now)
 
@@ -182,44 +203,39 @@ class Helping:
                 await self.store.help.save(request)
                 del self._unsaved[request.id]
             await self._dated_anew(now)
-            for request, why in await self._over():
+            for request, why, rules in await self._over():
                 await self._end(request, HelpState.ENDED, why, now)
-                await self._note(
-                    CourseAudit.END_HELP, request, now, f"{request.helper} lost access: {why}."
-                )
+                words = f"{request.helper} lost access: {why}."
+                await self._note(rules, rules.ended, request, now, words)
+            for share in sorted(self._to_revoke):
+                await self._unshare(*share)
             if self.uptime() - self._shares_at >= _SHARES_EVERY:
                 await self._take_back_others()
                 if not self._shares_left:
                     self._shares_at = self.uptime()
 
-    async def _over(self) -> list[tuple[Help, str]]:
-        """Return what is over, each with the reason in words."""
+    async def _over(self) -> list[tuple[Help, str, HelpRules]]:
+        """Return what is over, each with the reason in words and the rules of its space."""
         if not self._open:
             return []
         living = {entry.id for entry in await self.store.sessions.living()}
-        courses = {entry.course for entry in self._open.values()}
-        roles = {
-            (name, entry.person): entry.role
-            for name in courses
-            for entry in await self.store.members.of_space(name)
-        }
-        states = {name: (await self.store.courses.get(name)).state for name in courses}
+        names = {entry.course for entry in self._open.values()}
+        spaces = {name: await self.store.spaces.get(name) for name in names}
+        roles = {name: await self._roles(name) for name in names}
         ended = []
         for entry in self._open.values():
+            stored, rules = spaces[entry.course], self.rules_of(spaces[entry.course])
             if self._left(entry) <= 0:
                 asked = entry.state is HelpState.ASKED
-                why = "the student did not answer" if asked else "the time limit was reached"
+                why = rules.no_answer if asked else "the time limit was reached"
             elif entry.session_id not in living:
                 why = "the session has ended"
-            elif states[entry.course] is not SpaceState.APPROVED:
-                why = "the course is no longer approved"
-            elif roles.get((entry.course, entry.helper)) not in STAFF:
-                why = "the helper is no longer on the course's staff"
-            elif roles.get((entry.course, entry.student)) is not Role.STUDENT:
-                why = "the student is no longer in the course"
+            elif stored.state is not SpaceState.APPROVED:
+                why = f"the {rules.noun} is no longer approved"
             else:
-                continue
-            ended.append((entry, why))
+                why = rules.over(stored, roles[entry.course], entry.student, entry.helper)
+            if why:
+                ended.append((entry, why, rules))
         return ended
 
     async def _dated_anew(self, now: float) -> None:
@@ -232,13 +248,9 @@ class Helping:
                 await self.store.help.save(self._open[request.id])
 
     async def _take_back_others(self) -> None:
-        """Revoke every share of a course's server that is not current help. Raises
+        """Revoke every share of a space's server that is not current help. Raises
         HubUnavailable."""
-        granted = {
-            (request.student, request.server, request.helper)
-            for request in self._open.values()
-            if request.state is HelpState.GRANTED
-        }
+        granted = self._granted()
         shares = await self.hub.shares()
         self._shares_left = False
         for user, server, person in shares:
@@ -258,7 +270,29 @@ class Helping:
                 whole = ANSWER_WITHIN if request.until is None else 60.0 * request.minutes
                 until = request.asked_at + ANSWER_WITHIN if request.until is None else request.until
                 self._take(request, min(until - now, whole))
+            # The service may have stopped before the Hub could take these back.
+            over = await self.store.help.ended_since(now - _RECENT)
+            self._to_revoke |= {share_of(request) for request in over} - self._granted()
             self._known = True
+
+    def _granted(self) -> set[tuple[str, str, str]]:
+        """Return the shares that are current help."""
+        return {share_of(each) for each in self._open.values() if each.state is HelpState.GRANTED}
+
+    async def _roles(self, space: str) -> dict[str, Role]:
+        """Return the roles of a space's members by name."""
+        members = await self.store.spaces.members_of(space)
+        return {member.person: member.role for member in members}
+
+    def _demand_pause(self, rules: HelpRules, record: SessionRecord, helper: str) -> None:
+        """Raise Conflict while a refusal stands."""
+        self._refusals = {
+            key: at for key, at in self._refusals.items() if self.uptime() - at < rules.pause
+        }
+        if (record.id, helper) in self._refusals:
+            raise Conflict(
+                f"{record.user} has refused this. You can ask again in {duration(rules.pause)}."
+            )
 
     def _take(self, help: Help, seconds: float) -> None:
         """Keep it open for ``seconds`` from now."""
@@ -268,13 +302,13 @@ class Helping:
         """Return the seconds for which it stays open; 0 or less if it is over."""
         return self._ends.get(help.id, float("-inf")) - self.uptime()
 
-    async def _session(self, stored: StoredCourse, student: str) -> SessionRecord:
+    async def _session(self, stored: StoredSpace, student: str, server: str) -> SessionRecord:
         records, _ = await self.store.sessions.find(user=student, ended=False, limit=100)
         for record in records:
-            is_of_course = (record.server, record.space) == (stored.course.server, stored.name)
-            if is_of_course and record.state is SessionState.RUNNING:
+            is_of_space = (record.server, record.space) == (server, stored.name)
+            if is_of_space and is_own(record) and record.state is SessionState.RUNNING:
                 return record
-        raise Conflict(f"{student} has no running session of this course.")
+        raise Conflict(f"{student} has no running session of this {stored.space.noun}.")
 
     async def _as_it_is(self, help: Help) -> tuple[Help, str]:
         if help.state is HelpState.ASKED:
@@ -283,9 +317,11 @@ class Helping:
 
     async def _grant(self, help: Help, now: float) -> tuple[Help, str]:
         until = now + 60 * help.minutes
+        rules = self.rules_of(await self.store.spaces.get(help.course))
         new = {"state": HelpState.GRANTED, "granted_at": now, "until": until}
         granted = help.model_copy(update=new)
         await self.store.help.save(granted)
+        self._to_revoke.discard(share_of(help))
         try:
             url = await self.hub.share(help.student, help.server, help.helper)
         except PortalError:
@@ -293,7 +329,7 @@ class Helping:
             raise
         self._take(granted, 60.0 * help.minutes)
         words = f"{help.helper} can see and use this session for {duration(60 * help.minutes)}."
-        await self._note(CourseAudit.GRANT_HELP, granted, now, words)
+        await self._note(rules, rules.granted, granted, now, words)
         return granted, url
 
     async def _end(self, help: Help, state: HelpState, by: str, now: float) -> Help:
@@ -312,16 +348,21 @@ class Helping:
         return ended
 
     async def _unshare(self, user: str, server: str, person: str) -> None:
-        """Revoke the share; if the Hub is away, the next look for unknown shares does."""
+        """Revoke the share; if the Hub is away, again at the next look: the server may be one of no
+        space by then, whose shares are not looked for."""
+        self._to_revoke.discard((user, server, person))
         try:
             await self.hub.unshare(user, server, person)
         except NotFound:
             pass  # the server, and the share with it, is gone
         except PortalError as error:
+            self._to_revoke.add((user, server, person))
             self._shares_left, self._shares_at = True, float("-inf")
             self.log.warning("The share of %s/%s could not be removed: %s", user, server, error)
 
-    async def _note(self, action: AuditedAction, help: Help, now: float, detail: str) -> None:
+    async def _note(
+        self, rules: HelpRules, action: AuditedAction, help: Help, now: float, detail: str
+    ) -> None:
         await self.note(
             AuditEntry(
                 at=now,
@@ -330,6 +371,11 @@ class Helping:
                 target=f"session {help.session_id}",
                 owner=help.student,
                 outcome=Outcome.DONE,
-                detail=f"Course {help.course}. {detail}",
+                detail=f"{rules.noun.capitalize()} {help.course}. {detail}",
             )
         )
+
+
+def share_of(help: Help) -> tuple[str, str, str]:
+    """Return the owner, the server and the guest of the Hub's share."""
+    return help.student, help.server, help.helper

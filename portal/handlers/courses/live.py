@@ -21,12 +21,14 @@ from portal.courses.live.presence import (
     raised,
 )
 from portal.errors import Conflict, NotFound
+from portal.launch.course_space import CourseSpace
 from portal.models import Frozen
 from portal.models.course.audit import CourseAudit
 from portal.models.course.live import CourseMessage, Help, HelpState
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.session.session import SessionRecord
 from portal.models.words import duration
+from portal.spaces.registry import space_nouns, space_type_of
 from portal.work.course.parts import CourseParts
 
 from ..base.endpoint import Operation
@@ -263,13 +265,24 @@ class EndCourseHelp(OneCourseHelp):
 # -- the sessions' ------------------------------------------------------------------------------
 
 
-class OwnCourseSession(OwnSession):
+class OwnSpaceSession(OwnSession):
+    """Base class for sessions of a space that others may enter."""
+
+    async def of_space(self) -> SessionRecord:
+        """Return the session. Raises Conflict if it is of no space; as ``own_record``."""
+        record = await self.own_record()
+        if not is_present(record):
+            raise Conflict(f"This session does not belong to a {space_nouns()}.")
+        return record
+
+
+class OwnCourseSession(OwnSpaceSession):
     """Base class for sessions of a course."""
 
     async def of_course(self) -> SessionRecord:
         """Return the session. Raises Conflict if it is of no course; as ``own_record``."""
-        record = await self.own_record()
-        if not is_present(record):
+        record = await self.of_space()
+        if space_type_of(record.server, record.options) is not CourseSpace:
             raise Conflict("This session does not belong to a course.")
         return record
 
@@ -332,14 +345,7 @@ class OwnHand(OwnCourseSession):
             self.parts_for(CourseParts).course_situations.forget()
 
 
-_REPLIES = {
-    "agree": CourseAudit.AGREE_TO_HELP,
-    "refuse": CourseAudit.REFUSE_HELP,
-    "end": CourseAudit.END_HELP,
-}
-
-
-class OwnHelp(OwnCourseSession):
+class OwnHelp(OwnSpaceSession):
     """Reply of the session's owner to a helper."""
 
     path = "session/help/{help_id}"
@@ -348,13 +354,15 @@ class OwnHelp(OwnCourseSession):
     @Operation("Accept, refuse or end help in this session.", body=HelpReply, errors=(409,))
     async def on_post(self, help_id: str) -> Help:
         """Use the session's own token only. "end" is always possible; access ends at once."""
-        record = await self.of_course()
+        record = await self.of_space()
         helping, now, answer = self.parts_for(CourseParts).helping, time.time(), self.body.answer
         help = await helping.get(int(help_id), now)
         if help.session_id != record.id:
             raise NotFound(f"There is no help {help_id} in this session, or it has ended.")
-        detail = f"{help.helper}, course {help.course}."
-        async with self.audited(_REPLIES[answer], f"session {record.id}", record.user, detail):
+        rules = helping.rules_of(await self.parts.store.spaces.get(help.course))
+        detail = f"{help.helper}, {rules.noun} {help.course}."
+        action = {"agree": rules.agreed, "refuse": rules.refused}.get(answer, rules.ended)
+        async with self.audited(action, f"session {record.id}", record.user, detail):
             if answer == "agree":
                 return await helping.agree(help, now)
             if answer == "refuse" and help.state is HelpState.ASKED:
@@ -362,7 +370,7 @@ class OwnHelp(OwnCourseSession):
             return await helping.end(help, self.person.name, now)
 
 
-class OwnGuests(OwnCourseSession):
+class OwnGuests(OwnSpaceSession):
     """People who may be in the session."""
 
     path = "session/guests"
@@ -370,7 +378,7 @@ class OwnGuests(OwnCourseSession):
     @Operation("Users in addition to the owner who may enter this session.", errors=(409,))
     async def on_get(self) -> GuestList:
         """Use the session's own token only. Its server refuses all other users."""
-        record, now = await self.of_course(), time.time()
+        record, now = await self.of_space(), time.time()
         if is_room(record):
             guests = await self.parts_for(CourseParts).rooms.guests(record, now)
         else:

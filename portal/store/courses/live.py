@@ -114,3 +114,9 @@ class HelpTable(CourseRows[Help]):
         """Return the requests that are asked or granted, in all courses, oldest first."""
         query = select(course_help).where(course_help.c.state.in_(_OPEN)).order_by(course_help.c.id)
         return await self._models(query)
+
+    async def ended_since(self, at: float) -> list[Help]:
+        """Return what was granted and ended at ``at`` or later, in all courses."""
+        table = course_help
+        over = table.c.granted_at.is_not(None) & (table.c.ended_at >= at)
+        return await self._models(select(table).where(over).order_by(table.c.id))

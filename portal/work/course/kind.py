@@ -50,4 +50,6 @@ class Room(JupyterLab):
     def not_offered(cls, space: Space) -> str:
         if space.together:
             return ""
+        if space.no_room:
+            return f"The {space.called} has no room: {space.no_room}"
         return f"The {space.called} has no room. Its {space.leader} can allow one."

@@ -16,6 +16,7 @@ import "./file.js";
 import { openProject } from "./form.js";
 import { showRuns } from "./runs.js";
 import { showUsage } from "./usage.js";
+import { paintAsk, startVisits } from "./visits.js";
 import { budgetWords, folderWords, launchOf, names, pathOf } from "./words.js";
 
 const EVERY = 5000;
@@ -35,6 +36,7 @@ const work = new Table(byId("work"), {
     { head: "State", cell: ({ state, waits }) => [pill(state), waits ? el("span.second", waits) : null] },
     { head: "GPUs", number: true, cell: ({ gpus }) => String(gpus) },
     { head: "Since", cell: ({ submitted_at: at }) => clock(at) },
+    { head: "", paint: paintAsk },
   ],
 });
 const members = new Table(byId("members"), {
@@ -171,3 +173,4 @@ byId("add-members").addEventListener("click", () => {
 });
 poller.now();
 showUsage(name);
+startVisits();

@@ -120,6 +120,7 @@ def test_one_version() -> None:
     "model",
     [
         *(situation.Situation, situation.ExtendOffer, situation.GpuNow, situation.Message),
+        situation.ProjectSituation,
         *(idle.IdleState, move.Move, live.CourseSituation, live.CourseMessage, live.Help),
         *(Kernel, KernelEnvironment, JobKernelState, RunChoices, RunEnvironment),
     ],

@@ -89,6 +89,13 @@ class Around:
 
 @pytest.fixture(scope="module")
 def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Around]:
+    with session_of(tmp_path_factory, PORTAL_COURSE="dl", PORTAL_COURSE_KIND="course") as around:
+        yield around
+
+
+@contextlib.contextmanager
+def session_of(tmp_path_factory: pytest.TempPathFactory, **variables: str) -> Iterator[Around]:
+    """Yield what is around a session with these variables of its space."""
     pytest.importorskip("jupyterlab")
     around, home = Around(), tmp_path_factory.mktemp("home")
     python = make_python(tmp_path_factory.mktemp("python") / "venv")
@@ -112,8 +119,7 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Around]:
         "JUPYTERHUB_OAUTH_CALLBACK_URL": f"{PREFIX}oauth_callback",
         "JUPYTERHUB_OAUTH_ACCESS_SCOPES": json.dumps([ACCESS]),
         "PORTAL_SERVICE_URL": f"{around.url}/services/portal/",
-        "PORTAL_COURSE": "dl",
-        "PORTAL_COURSE_KIND": "course",
+        **variables,
     }
     argv = [python, "-I", "-m", "portal_session"]
     if os.geteuid() == 0:
