@@ -6,7 +6,7 @@ from alembic import op
 from portal.store.migrations.columns import documents
 
 revision = "0033"
-down_revision = "0031"
+down_revision = "0032"
 
 
 def upgrade() -> None:

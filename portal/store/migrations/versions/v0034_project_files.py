@@ -2,8 +2,8 @@
 
 from portal.store.migrations.columns import create_table, documents, times, words
 
-revision = "0035"
-down_revision = "0031"
+revision = "0034"
+down_revision = "0033"
 
 
 def upgrade() -> None:
