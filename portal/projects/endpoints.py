@@ -24,8 +24,8 @@ from .bodies import (
     ProjectsQuery,
     ProjectStep,
 )
-from .figure_endpoints import ENDPOINTS as OF_FIGURES
 from .elsewhere.endpoints import ENDPOINTS as ELSEWHERE
+from .figure_endpoints import ENDPOINTS as OF_FIGURES
 from .files import ENDPOINTS as OF_FILES
 from .member_endpoints import ENDPOINTS as OF_MEMBERS
 from .models import StoredProject

@@ -6,9 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from portal.courses.settings import Courses
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.cluster import Job
-from portal.courses.settings import Courses
 from portal.models.home import HomePart, Place, Since
 from portal.models.person import Person
 from portal.models.scope import PROJECTS_MANAGE

@@ -107,6 +107,8 @@ def _program(record: SessionRecord) -> str:
     """Return what a session is, in words: the program that it opens, if that is no JupyterLab."""
     kind = kind_of(record)
     return kind.title if issubclass(kind, ProgramKind) else kind.words.noun
+
+
 def _waits(title: str, reason: str) -> str:
     """Return why a job of the project waits, in sentences."""
     words = pending_words(reason)

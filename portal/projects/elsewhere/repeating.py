@@ -28,7 +28,6 @@ from portal.work.run.tables.runs import RunTable
 from ..access import ProjectAction
 from ..audit import ProjectAudit
 from ..models import WORKERS
-from ..view import folder_of
 from .contents import best_values
 from .differences import Difference, after_end, before_start, unknown_of
 from .document import Contents, FileEnvironment, FileRun, Starter
@@ -145,7 +144,7 @@ class _OfFile(ProjectAction):
     async def path_of(self, run: FileRun) -> str:
         """Return the path of a run's script as sessions know it, whose files begin in the project's
         folder, or without one in the home."""
-        folder = await folder_of(self.project_parts.settings.root, self.stored.name)
+        folder = await self.project_parts.rooms.of_project(self.stored.name)
         return run.source if folder.exists else f"{self.stored.name}/{run.source}"
 
     async def differences(
