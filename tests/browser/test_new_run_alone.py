@@ -38,13 +38,19 @@ class Session:
 
     def __init__(self) -> None:
         self.there = True
+        self.projects: list[dict[str, Any]] = []
         self.sent: list[tuple[str, Any]] = []
         self.refusal: dict[str, str] | None = None
+
+    @property
+    def started(self) -> list[Any]:
+        return [asked for part, asked in self.sent if part == "start"]
 
     def form(self, request: Any) -> dict[str, Any]:
         session = {"id": "s1", "title": "Lab", "server": "", "dialog": "/user/ada/lab?x"}
         sources = ["/home/ada/work/train.ipynb", "old.py"]
-        return {"sessions": [session] if self.there else [], "sources": sources}
+        sessions = [session] if self.there else []
+        return {"sessions": sessions, "sources": sources, "projects": self.projects}
 
     def choices(self, request: Any) -> dict[str, Any]:
         fields: tuple[DialogField, ...] = run_fields()
@@ -96,10 +102,8 @@ class Session:
         return self.sent[-1][1]
 
 
-@pytest.fixture
-def session(page: Any) -> Session:
-    played = Session()
-    answers = {
+def answers_of(played: Session) -> dict[str, Any]:
+    return {
         "run-form": played.form,
         "run-form/s1/choices": played.choices,
         "run-form/s1/unfinished": {"answer": {"items": [{"id": "1e2f3c1a", "name": "prepare"}]}},
@@ -109,6 +113,12 @@ def session(page: Any) -> Session:
         "run-form/s1/ask/estimate": played.estimate,
         "run-form/s1/ask/start": played.start,
     }
+
+
+@pytest.fixture
+def session(page: Any) -> Session:
+    played = Session()
+    answers = answers_of(played)
     open_alone(page, "run_new.html", answers=answers, launch="/hub/spawn?next=x")
     page.get_by_text("First point: starts now.").wait_for()
     return played
@@ -194,6 +204,39 @@ def test_a_script_may_have_ranks(page: Any, session: Session) -> None:
     page.get_by_role("button", name="Start run").click()
     page.wait_for_url("**/services/portal/runs/5e2f3c1a")
     assert session.sent[-1][1]["ranks"] is None, "a notebook has one kernel"
+
+
+def test_a_run_is_for_a_project(page: Any) -> None:
+    played = Session()
+    title = f"Proteins {HOSTILE}"
+    fields = ["gpus", "time"]
+    project = {"name": "proteins", "title": title, "environments": ["torch"], "fields": fields}
+    played.projects = [project]
+    open_alone(page, "run_new.html", answers=answers_of(played), launch="/hub/spawn?next=x")
+    whose, environment = page.get_by_label("Run for"), page.get_by_label("Environment")
+    expect(whose).to_have_value("")
+    expect(environment.locator("option")).to_have_text(["Lab", "PyTorch"])
+    page.get_by_label("Notebook or script").fill("~/work/train.py")
+    expect(page.get_by_label("Ranks on each node")).to_be_visible()
+    whose.select_option(label=f"project {title}")
+    expect(environment.locator("option")).to_have_text(["PyTorch"])
+    expect(page.get_by_label("Account")).to_have_count(0)
+    expect(page.get_by_label("Ranks on each node")).to_be_hidden()
+    check(page, "new-run-project")
+    played.refusal = {"code": "refused", "message": "It is archived.", "field": "project"}
+    page.get_by_role("button", name="Start run").click()
+    expect(page.get_by_role("alert").filter(has_text="It is archived.")).to_be_visible()
+    expect(whose).to_have_attribute("aria-invalid", "true")
+    asked = played.started[-1]
+    assert (asked["project"], asked["environment"]) == ("proteins", "torch")
+    assert {*asked["resources"]} <= {*fields}
+    assert any(part == "estimate" and ask["options"].get("project") for part, ask in played.sent)
+    assert page.evaluate("window.hacked") is None
+    whose.select_option("")
+    expect(environment.locator("option")).to_have_text(["Lab", "PyTorch"])
+    page.get_by_role("button", name="Start run").click()
+    page.wait_for_url("**/services/portal/runs/5e2f3c1a")
+    assert "project" not in played.started[-1]
 
 
 def test_a_space_s_session_offers_no_ranks(page: Any) -> None:

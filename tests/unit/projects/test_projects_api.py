@@ -506,6 +506,7 @@ MATRIX: list[tuple[str, str, Any, frozenset[str]]] = [
     ("POST", "projects/proteins/restore", {"number": "N"}, frozenset()),  # not archived
     ("POST", "projects/proteins/approve", {"number": "N"}, frozenset()),  # approved already
     ("POST", "projects/proteins/refuse", {"number": "N", "answer": "No."}, frozenset()),
+    ("GET", "projects/proteins/runs", None, _OK - {"eve", "grace"}),
     ("GET", "projects/nothing", None, frozenset()),
 ]
 

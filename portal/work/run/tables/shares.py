@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Index, and_, delete, select, tuple_, union
+from sqlalchemy import Column, ColumnElement, Index, Select, and_, delete, select, union
 
 from portal.models.session.run import Run
 from portal.store.engine.columns import NAME, TIME, filled, keyed, keys
@@ -96,17 +96,14 @@ class RunShareTable(ModelTable[Run]):
 
     async def get(self, viewer: Viewer, owner: str, run: str) -> Run | None:
         """Return the run with this id of an ``owner`` if the viewer may see it; None if not."""
-        of_owner = and_(runs.c.user == owner, runs.c.id == run)
-        return await self._first(
-            select(runs).where(of_owner, _among(_shown_to(viewer), owner, run))
-        )
+        return await self._first(_runs_of(_shown_to(viewer), owner, run))
 
     async def with_user(
         self, viewer: Viewer, *, text: str = "", offset: int = 0, limit: int = 50
     ) -> tuple[list[Run], int]:
         """Return one page of the runs of others that the viewer may see, newest first, and their
         number; with ``text``, those that have it in their name."""
-        query = select(runs).where(runs.c.user != viewer.user, _among(_shown_to(viewer)))
+        query = _runs_of(_shown_to(viewer)).where(runs.c.user != viewer.user)
         if text:
             query = query.where(runs.c.name.icontains(text, autoescape=True))
         return await self._page(query, order_by(runs, "-created_at", _SORTS), offset, limit)
@@ -117,7 +114,7 @@ class RunShareTable(ModelTable[Run]):
         """Return one page of the runs for a project and of those that are shared with it, newest
         first, and their number; only those of a ``user``, and of a ``state`` as `RunTable.of_user`
         has it."""
-        query = select(runs).where(_among(_of_projects([project])))
+        query = _runs_of(_of_projects([project]))
         if user:
             query = query.where(runs.c.user == user)
         if state:
@@ -126,26 +123,27 @@ class RunShareTable(ModelTable[Run]):
 
     async def users_of(self, project: str) -> list[str]:
         """Return the users of those runs, in alphabetical order."""
-        query = select(runs.c.user).where(_among(_of_projects([project]))).distinct()
+        query = _runs_of(_of_projects([project])).with_only_columns(runs.c.user).distinct()
         return [row.user for row in await self._rows_of(query.order_by(runs.c.user))]
 
 
 class _Shown(NamedTuple):
-    """Rows with keys of runs that somebody may see: their columns, and the condition."""
+    """Rows with keys of runs that are shown: their columns, and the condition."""
 
     owner: Column[str]
     run: Column[str]
     condition: ColumnElement[bool]
 
 
-def _among(shown: Sequence[_Shown], *of_run: str) -> ColumnElement[bool]:
-    """Return the condition that a run's key is among these; ``of_run``: only for this owner and
-    id, so that no others are looked at."""
+def _runs_of(shown: Sequence[_Shown], *of_run: str) -> Select[Any]:
+    """Return the query for the runs with these keys; ``of_run``: only for that of this owner and
+    id, so that no others are read."""
     queries = []
     for owner, run, condition in shown:
-        query = select(owner, run).where(condition)
+        query = select(owner.label("owner"), run.label("run")).where(condition)
         queries.append(query.where(owner == of_run[0], run == of_run[1]) if of_run else query)
-    return tuple_(runs.c.user, runs.c.id).in_(union(*queries))
+    known = union(*queries).subquery()
+    return select(runs).join(known, and_(known.c.owner == runs.c.user, known.c.run == runs.c.id))
 
 
 def _of_projects(projects: Collection[str]) -> list[_Shown]:
