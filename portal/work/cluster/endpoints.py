@@ -118,7 +118,7 @@ class OwnClusters(ClusterAction):
 
     @Operation("Show how many workers of clusters are offered.")
     async def on_get(self) -> OfferedClusters:
-        """Use the session's own token only; refused in courses and without JupyterLab."""
+        """Use the session's own token only; refused in rooms and without JupyterLab."""
         await self.asker()
         return OfferedClusters(most=self.replicas.limits.per_user)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -26,6 +26,7 @@ from portal.models.person import Person
 from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionRecord, SessionState
+from portal.work.replicas.kind import ReplicaKind
 from portal.work.replicas.reconciler import servers_of
 
 from .endpoints import ClusterAction, WantedWorkers, check_time
@@ -86,7 +87,7 @@ class KeptList(Frozen):
 class KeptAction(ClusterAction):
     """Base class: the session or scheduler that asks, and its user's kept clusters."""
 
-    kind = DaskScheduler
+    kind: ClassVar[type[ReplicaKind]] = DaskScheduler
 
     async def asker_of(self, id: str) -> SessionRecord:
         """Return the session that asks, or the scheduler of this cluster. Raises what ``asker``
@@ -182,12 +183,12 @@ class KeptClusters(KeptAction):
     """Kept clusters of the user whose session asks."""
 
     path = "session/kept-clusters"
-    kind = ClusterWorker
+    kind: ClassVar[type[ReplicaKind]] = ClusterWorker
 
     @Operation("List the kept clusters of a session's user.")
     async def on_get(self) -> KeptList:
-        """Use the session's own token only; refused in courses and without JupyterLab. In a
-        project, no cluster is kept: there are those of the session."""
+        """Use the session's own token only; refused in rooms and without JupyterLab. In a space,
+        no cluster is kept: there are those of the session."""
         record = await self.asker()
         schedulers = [] if record.space else await self.schedulers(record.user)
         return KeptList(

@@ -39,7 +39,7 @@ class ChoicesQuery(Query):
 
 
 class EstimateForProject(EstimateBody):
-    """Options of a replica; ``project``: for which it is, "" for one's own."""
+    """Options of a replica; ``project``: for which it is, "" for yourself."""
 
     project: Annotated[str, Field(max_length=40)] = ""
 

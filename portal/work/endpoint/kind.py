@@ -97,9 +97,9 @@ class ServingReplica(ReplicaKind):
         return place._replace(environments=environments)
 
     def succeeds(self, other: OtherLaunch) -> bool:
-        of_other = other.options.get(self.option)
-        known = isinstance(of_other, Mapping) and other.work == self.name
-        return known and bool(self.successor_of) and of_other.get("id") == self.successor_of
+        own = other.options.get(self.option) if other.work == self.name else None
+        known = own.get("id") if isinstance(own, Mapping) else None
+        return bool(self.successor_of) and known == self.successor_of
 
     def variables(self) -> dict[str, str]:
         program = {

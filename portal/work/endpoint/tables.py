@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Index, and_, delete, func, select, update
+from sqlalchemy import Boolean, Connection, Index, and_, delete, func, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from portal.errors import Conflict, NotFound
@@ -16,10 +16,12 @@ from .models import Endpoint, EndpointReplica, EndpointVersion
 endpoints = keyed(
     "endpoints",
     *keys(NAME, "name"),
-    *filled(NAME, "user", "project"),
+    *filled(NAME, "user"),
+    *filled(NAME, "project", server_default=text("''")),
     *filled(TIME, "created_at", "active_at"),
     *filled(COUNT, "least", "most", "target", "idle"),
-    *filled(Json, "limits", "users", "groups", "projects", "shares"),
+    *filled(Json, "limits", "users", "groups", "shares"),
+    *filled(Json, "projects", server_default=text("'[]'")),
     *filled(Boolean(), "everyone"),
     *filled(TEXT, "problem"),
 )
@@ -36,7 +38,8 @@ endpoint_versions = keyed(
 endpoint_replicas = keyed(
     "endpoint_replicas",
     *keys(NAME, "user", "id"),
-    *filled(NAME, "endpoint", "project", "environment", "health", "successor_of", "job_id"),
+    *filled(NAME, "endpoint", "environment", "health", "successor_of", "job_id"),
+    *filled(NAME, "project", server_default=text("''")),
     *filled(COUNT, "version", "environment_version", "port"),
     *filled(Json, "command"),
     *filled(TEXT, "folder", "gateway", "certificate"),

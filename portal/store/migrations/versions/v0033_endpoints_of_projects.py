@@ -10,8 +10,10 @@ down_revision = "0032"
 
 
 def upgrade() -> None:
+    none = sa.text("''")
     for table in ("endpoints", "endpoint_replicas"):
-        op.add_column(table, sa.Column("project", sa.Text(), nullable=False, server_default=""))
+        op.add_column(table, sa.Column("project", sa.Text(), nullable=False, server_default=none))
     (projects,) = documents("projects")
-    none = sa.Column("projects", projects.type, nullable=False, server_default="[]")
-    op.add_column("endpoints", none)
+    empty = sa.text("'[]'")
+    column = sa.Column("projects", projects.type, nullable=False, server_default=empty)
+    op.add_column("endpoints", column)
