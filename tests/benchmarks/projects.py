@@ -40,7 +40,8 @@ from .report import Row
 
 PROJECTS, MEMBERS, PEOPLE = 200, 50, 200  # so each is in fifty
 TURNS, JOBS = 150, 4  # JOBS: of each member in each project, which count for its budget
-WHAT = f"A launch with {PROJECTS} projects of {MEMBERS} members, each in {PROJECTS * MEMBERS // PEOPLE}"
+_EACH = PROJECTS * MEMBERS // PEOPLE
+WHAT = f"A launch with {PROJECTS} projects of {MEMBERS} members, each in {_EACH}"
 _ASSOCIATION = "bio"
 _LAB = Environment(name="lab", title="Lab", kind=EnvironmentKind.VENV, path="/opt/lab")
 

@@ -107,9 +107,7 @@ def test_what_is_left_and_who_used_it(page: Any) -> None:
     expect(page.locator("#usage-rows tbody tr")).to_have_count(30)
     expect(page.locator("#usage-rows thead th")).to_have_count(7)
     link = page.locator("#usage-csv")
-    expect(link).to_have_attribute(
-        "href", "/services/portal/api/v1/projects/proteins/usage.csv?period=day&last=30"
-    )
+    expect(link).to_have_attribute("href", f"{CSV}?period=day&last=30")
     expect(page.locator("#work")).to_contain_text(LIMIT)
     expect(page.locator("#project")).to_contain_text("256 GB free of its quota of 512 GB")
     check(page, "project-usage-alone")
@@ -117,9 +115,7 @@ def test_what_is_left_and_who_used_it(page: Any) -> None:
     page.get_by_label("By").select_option("week")
     expect(page.locator("#usage-words")).to_contain_text("in 26 weeks of UTC")
     expect(page.locator("#usage-rows tbody tr")).to_have_count(26)
-    expect(link).to_have_attribute(
-        "href", "/services/portal/api/v1/projects/proteins/usage.csv?period=week&last=26"
-    )
+    expect(link).to_have_attribute("href", f"{CSV}?period=week&last=26")
 
 
 def test_what_is_not_known_is_said(page: Any) -> None:
