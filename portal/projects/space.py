@@ -54,7 +54,7 @@ class ProjectSpace(JobSpace):
             ) from None
 
     def way_out(self, said: str) -> str:
-        return way_out(self.title, said)
+        return way_out(self.title or self.name, said)
 
     def variables(self, work: str) -> dict[str, str]:
         """Return the variables of its sessions. JupyterLab shows the folder; its process does not
