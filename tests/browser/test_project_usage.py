@@ -13,6 +13,7 @@ from looks import check
 from pages_alone import open_alone
 
 from portal.models.session.usage import UsageRow
+from portal.models.space import Role, SpaceState
 from portal.projects.bodies import BudgetUse, FolderItem, ProjectDetail, WorkItem
 from portal.projects.models import Project
 from portal.projects.money import ProjectMoney, SlurmUse
@@ -54,7 +55,7 @@ def detail() -> dict[str, Any]:
     folder = FolderItem(path="/projects/proteins", exists=True, size=2**40, free=2**38, quota=2**39)
     project = Project(name="proteins", title="Proteins", account="bio", budget=100)
     return ProjectDetail(
-        project=project, state="approved", number=1, role="reader", created_by="ada",
+        project=project, state=SpaceState.APPROVED, number=1, role=Role.READER, created_by="ada",
         created_at=NOW, changed_at=NOW, answer="", answered_by="", answered_at=None,
         archived_at=None, may=("leave",), closed="", group_error="", problem="", budget=BUDGET,
         folder=folder, members=(), work=(work,),
