@@ -57,7 +57,7 @@ class ProjectSpace(JobSpace):
             ) from None
 
     def way_out(self, said: str) -> str:
-        return way_out(self.title, said)
+        return way_out(self.title or self.name, said)
 
     @classmethod
     def may_help(cls, helper: Role | None, owner: Role | None) -> bool:

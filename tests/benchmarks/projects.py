@@ -40,7 +40,8 @@ from .report import Row
 
 PROJECTS, MEMBERS, PEOPLE = 200, 50, 200  # so each is in fifty
 TURNS, JOBS = 150, 4  # JOBS: of each member in each project, which count for its budget
-WHAT = f"A launch with {PROJECTS} projects of {MEMBERS} members, each in {PROJECTS * MEMBERS // PEOPLE}"
+_EACH = PROJECTS * MEMBERS // PEOPLE
+WHAT = f"A launch with {PROJECTS} projects of {MEMBERS} members, each in {_EACH}"
 _ASSOCIATION = "bio"
 _LAB = Environment(name="lab", title="Lab", kind=EnvironmentKind.VENV, path="/opt/lab")
 
@@ -66,18 +67,19 @@ async def _measured() -> list[Row]:
             page = await _times(hub.page)
         finally:
             await store.close()
+    goal = "at most peer + 5 ms"
     return [
-        _row("for a project, the Hub's part before sbatch", project, without["own"]),
-        _row("of one's own, the Hub's part before sbatch", own, without["own"]),
-        _row("projects that the launch page offers", page, without["page"]),
+        _row("for a project, the Hub's part before sbatch", project, without["own"], goal),
+        _row("without one, the Hub's part before sbatch", own, without["own"], goal),
+        _row("the projects that the launch page offers", page, without["page"]),
     ]
 
 
-def _row(what: str, ours: list[float], before: list[float]) -> Row:
+def _row(what: str, ours: list[float], before: list[float], goal: str | None = None) -> Row:
     value, peer = statistics.median(ours), statistics.median(before)
     p95 = statistics.quantiles(ours, n=20)[-1]
     name = f"{WHAT}: {what}, median (p95 {p95:.1f})"
-    goal, met = "at most peer + 5 ms", value <= peer + 5
+    met = value <= peer + 5 if goal else None
     return Row(name, value, "ms", "without projects", peer, goal=goal, met=met)
 
 

@@ -13,6 +13,7 @@ from looks import check
 from pages_alone import open_alone
 
 from portal.models.session.usage import UsageRow
+from portal.models.space import Role, SpaceState
 from portal.projects.bodies import BudgetUse, FolderItem, ProjectDetail, WorkItem
 from portal.projects.models import Project
 from portal.projects.money import ProjectMoney, SlurmUse
@@ -54,7 +55,7 @@ def detail() -> dict[str, Any]:
     folder = FolderItem(path="/projects/proteins", exists=True, size=2**40, free=2**38, quota=2**39)
     project = Project(name="proteins", title="Proteins", account="bio", budget=100)
     return ProjectDetail(
-        project=project, state="approved", number=1, role="reader", created_by="ada",
+        project=project, state=SpaceState.APPROVED, number=1, role=Role.READER, created_by="ada",
         created_at=NOW, changed_at=NOW, answer="", answered_by="", answered_at=None,
         archived_at=None, may=("leave",), closed="", group_error="", problem="", budget=BUDGET,
         folder=folder, members=(), work=(work,),
@@ -107,9 +108,7 @@ def test_what_is_left_and_who_used_it(page: Any) -> None:
     expect(page.locator("#usage-rows tbody tr")).to_have_count(30)
     expect(page.locator("#usage-rows thead th")).to_have_count(7)
     link = page.locator("#usage-csv")
-    expect(link).to_have_attribute(
-        "href", "/services/portal/api/v1/projects/proteins/usage.csv?period=day&last=30"
-    )
+    expect(link).to_have_attribute("href", f"{CSV}?period=day&last=30")
     expect(page.locator("#work")).to_contain_text(LIMIT)
     expect(page.locator("#project")).to_contain_text("256 GB free of its quota of 512 GB")
     check(page, "project-usage-alone")
@@ -117,9 +116,7 @@ def test_what_is_left_and_who_used_it(page: Any) -> None:
     page.get_by_label("By").select_option("week")
     expect(page.locator("#usage-words")).to_contain_text("in 26 weeks of UTC")
     expect(page.locator("#usage-rows tbody tr")).to_have_count(26)
-    expect(link).to_have_attribute(
-        "href", "/services/portal/api/v1/projects/proteins/usage.csv?period=week&last=26"
-    )
+    expect(link).to_have_attribute("href", f"{CSV}?period=week&last=26")
 
 
 def test_what_is_not_known_is_said(page: Any) -> None:

@@ -116,8 +116,7 @@ class Usage(_Base):
         scope=USAGE_READ,
     )
     async def on_get(self) -> UsagePage:
-        """Count a job for each group of its session's owner; other jobs are under "" there. The key
-        of a project's session by `course` is the project's name."""
+        """Count a job for each group of its session's owner; other jobs are under "" there."""
         start, end = self.query.span(time.time())
         return self.made(await self.everyones(start, end), start, end)
 

@@ -15,7 +15,7 @@ from portal.launch.choices.form_fields import form_fields
 from portal.models import scope
 from portal.models.audit import ACTION_WORDS, AuditAction, Outcome
 from portal.models.cluster.dashboard import page_facts
-from portal.models.session.usage import UsageKey
+from portal.models.session.usage import KEY_WORDS, UsageKey
 
 from ..base.base import NotFoundMixin, PageHandler, explain
 from .assets import AssetHandler
@@ -115,7 +115,7 @@ class UsagePage(Page):
     template = "usage.html"
 
     async def variables(self, *segments: str) -> dict[str, Any]:
-        return {"keys": get_args(UsageKey)}
+        return {"keys": [(key, KEY_WORDS.get(key, key)) for key in get_args(UsageKey)]}
 
 
 class AnnouncementsPage(Page):

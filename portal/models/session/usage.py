@@ -7,6 +7,7 @@ from typing import Literal
 from .. import Frozen
 
 UsageKey = Literal["user", "group", "environment", "course", "account"]
+KEY_WORDS = {"course": "course or project"}  # where the key alone does not say it
 
 
 class JobUsage(Frozen):

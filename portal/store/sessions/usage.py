@@ -15,7 +15,7 @@ from ..engine.listing import instant
 from ..engine.rows import StoreTable
 from .usage_tables import JobKey, days, groups, jobs, space_column, write
 
-Period = Literal["day", "week", "month"]
+Period = Literal["week", "month"]
 
 _SUMS = tuple(func.sum(days.c[name]).label(name) for name in ("held", "used", "measured"))
 
@@ -57,14 +57,14 @@ class UsageTable(StoreTable):
         """Return GPU-hours of each ``by`` and ``period``, for the UTC days from that of ``start``
         to that of ``end``. A job counts for each of its groups; jobs without one are under ""."""
         key = groups.c.name if by == "group" else jobs.c[_one_of(by, _BY)]
-        query = self._by_period(func.coalesce(key, ""), period, start, end)
+        query = self._by_period(func.coalesce(key, ""), _of_period(period), start, end)
         if by == "group":
             query = query.outerjoin(groups, groups.c.job == jobs.c.id)
         return await self._rows(query)
 
     async def mine(self, user: str, period: Period, start: float, end: float) -> list[UsageRow]:
         """Return the GPU-hours of one person, by environment and ``period``."""
-        query = self._by_period(jobs.c.environment, period, start, end)
+        query = self._by_period(jobs.c.environment, _of_period(period), start, end)
         return await self._rows(query.where(jobs.c.user == user))
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, JobUsage]:
@@ -112,10 +112,11 @@ class UsageTable(StoreTable):
         return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
 
     async def of_members(
-        self, space: str, period: Period, start: float, end: float, most: int
+        self, space: str, period: Literal["day", "week"], start: float, end: float, most: int
     ) -> list[UsageRow]:
         """Return a space's GPU-hours by person and ``period``: ``most`` rows, by period."""
-        query = self._by_period(jobs.c.user, period, start, end).where(space_column == space)
+        column = days.c.day if period == "day" else _of_period(period)
+        query = self._by_period(jobs.c.user, column, start, end).where(space_column == space)
         return await self._rows(query.limit(most))
 
     async def by_person(self, space: str) -> list[UsageRow]:
@@ -136,9 +137,8 @@ class UsageTable(StoreTable):
         return await self._rows(query)
 
     def _by_period(
-        self, key: ColumnElement[str], period: Period, start: float, end: float
+        self, key: ColumnElement[str], column: Any, start: float, end: float
     ) -> Select[Any]:
-        column = _PERIODS[_one_of(period, _PERIODS)]
         return (
             select(
                 key.label("key"),
@@ -158,11 +158,12 @@ class UsageTable(StoreTable):
 
 
 _BY = [key for key in get_args(UsageKey) if key != "group"]
-_PERIODS: dict[str, Any] = {
-    "day": days.c.day,
-    "week": days.c.week,
-    "month": func.substr(days.c.day, 1, 7),
-}
+_PERIODS: dict[str, Any] = {"week": days.c.week, "month": func.substr(days.c.day, 1, 7)}
+
+
+def _of_period(period: str) -> Any:
+    """Return the column of a period. Raises InvalidRequest."""
+    return _PERIODS[_one_of(period, _PERIODS)]
 
 
 def _row(row: Any) -> UsageRow:

@@ -15,6 +15,8 @@ from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.models.session.stop_reason import StopCode, StopReason
 from portal.slurm import Cluster
+from portal.spaces.job_space import JobSpace
+from portal.spaces.registry import space_type_of
 from portal.store import Store
 from portal.work.run.tables.points import PointKeys, RunPointTable
 from portal.work.run.tables.runs import RunKey, RunTable
@@ -105,8 +107,10 @@ class LivingRuns:
         gone: list[int] = []
         if detailed is not None:
             troubled = [node for node in snapshot.nodes.values() if node.drained or node.down]
+            type_ = space_type_of(record.server, record.options) or JobSpace
+            way_out = type_(name=record.space).way_out
             self.words[key] = {
-                number: words
+                number: f"{words} {way_out(task.reason)}".strip()
                 for number, task in detailed.items()
                 if (words := waiting_words(task, troubled))
             }

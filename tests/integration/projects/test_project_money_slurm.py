@@ -57,9 +57,7 @@ async def cluster(slurm: SmallSlurm) -> AsyncIterator[Cluster]:
 async def site(tmp_path: Path, cluster: Cluster) -> AsyncIterator[Site]:
     async with running(tmp_path) as site:
         await site.approved()
-        site.parts.cluster.limits = SimpleNamespace(  # type: ignore[attr-defined]
-            of_account=cluster.account_limits
-        )
+        site.parts.cluster.limits = SimpleNamespace(of_account=cluster.account_limits)
         yield site
 
 
@@ -95,7 +93,7 @@ async def test_two_jobs_at_the_end_of_the_limit(
     snapshot = await states(cluster, ids, {"RUNNING", "AssocGrpGRESMinutes"})
     for person, id_ in zip(("mike", "olga"), ids, strict=True):
         await site.session(person, job_id=id_)
-    site.parts.dashboard.view = SimpleNamespace(snapshot=snapshot)  # type: ignore[assignment]
+    site.parts.dashboard.view = SimpleNamespace(snapshot=snapshot)
     work = (await site.done("rita", "GET", "projects/proteins"))["work"]
     (waits,) = [each["waits"] for each in work if each["waits"]]
     assert "GPU time" in waits and "project 'Proteins'" in waits and "ask an owner" in waits

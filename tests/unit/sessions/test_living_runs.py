@@ -30,9 +30,9 @@ def a_task(numbers: str, state: str, **more: Any) -> Job:
     return Job(id=f"12_{numbers}", state=JobState(state), user="ada", **{**placed, **more})
 
 
-async def living(site: FollowedRun, *tasks: Job, nodes: tuple[Node, ...] = ()) -> None:
-    """Look at the run once while Slurm has these tasks."""
-    record = await site.session()
+async def living(site: FollowedRun, *tasks: Job, nodes: tuple[Node, ...] = (), **more: Any) -> None:
+    """Look at the run once while Slurm has these tasks. ``more``: of its session."""
+    record = await site.session(**more)
     site.sessions = {task.id: record for task in tasks}
     changes = {"taken_at": time.time(), "nodes": {node.name: node for node in nodes}}
     site.snapshot = snapshot(*tasks).model_copy(update=changes)
@@ -243,3 +243,16 @@ async def test_a_run_that_ends_by_itself_is_not_ended(
         await reported(site, number, "succeeded", ago=ago)
     await living(site, *tasks)
     assert (await site.run()).ended_at is None and site.hub.stopped == []
+
+
+@pytest.mark.parametrize("project", [True, False])
+async def test_points_that_wait_for_a_limit_of_a_project_have_a_way_out(
+    site: FollowedRun, project: bool
+) -> None:
+    run = {"id": KEY[1]} | ({"project": "proteins"} if project else {})
+    site.slurm.detailed = {0: a_task("0", "PENDING", reason="AssocGrpGRESMinutes")}
+    waits = a_task("[0-3]", "PENDING", reason="AssocGrpGRESMinutes")
+    await living(site, waits, options={"run": run}, space="proteins" if project else "")
+    words = site.living.words[KEY][0]
+    assert words.startswith("A limit of the account is reached: GPU time together")
+    assert ("the account of the project 'proteins'" in words) is project
