@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from portal.courses.settings import Courses
 from portal.models.home import HomePart, Place, Since
 from portal.models.person import Person
 from portal.models.scope import PROJECTS_MANAGE
@@ -14,7 +13,6 @@ from portal.models.session.session import SessionRecord
 from portal.models.space import SpaceState
 from portal.periodic import Periodic
 
-from .elsewhere.forks import Forks
 from .elsewhere.templates import ProjectTemplates
 from .folder.folders import ProjectFolders
 from .folder.keeping import FolderKeeping
@@ -51,12 +49,19 @@ class ProjectParts:
         self.service = ProjectService(store, self._memberships, rules, self.members, self.settings)
         self.leaving = Leaving(store, self.members, services.hub, services.note, services.log)
         self.folders = FolderKeeping(ProjectFolders(services.log), store, services.log)
-        self.forks = Forks(services.settings.get(Courses))
         self.templates = ProjectTemplates(services.catalog.directory)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "projects": self._look,
             "project-folders": self._keep_folders,
         }
+
+    @property
+    def archives(self) -> Any:
+        """Archives of git repositories (RepositoryArchives), which another feature has."""
+        made = self._services.of_features.values()
+        return next(
+            each.repository_archives for each in made if hasattr(each, "repository_archives")
+        )
 
     async def _look(self) -> None:
         await Periodic(

@@ -122,7 +122,7 @@ READS: dict[str, dict[str, int]] = {
     "compared with the times of files": {
         # The clock of this node, with that of the file system.
         "kernels/portal_session/runs/ranks/team.py": 1,
-        "portal/projects/elsewhere/forks.py": 1,
+        "portal/courses/files/archives.py": 1,
         "kernels/portal_session/job_kernels/job/past.py": 1,
         "kernels/portal_session/notebooks/executions.py": 5,
         "kernels/portal_session/notebooks/kernel_follower.py": 2,

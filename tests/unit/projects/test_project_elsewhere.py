@@ -196,12 +196,12 @@ async def test_the_conditions_of_a_run_come_with_its_reports(
         await site.parts.store.table(RunTable).add_run(run)
         await site.done("run", "POST", "session/points", report | {"conditions": told})
         await site.refused(400, "run", "POST", "session/points", report | {"conditions": {"x": 1}})
-        known = await table.of([("olga", id_)])
+        known = await table.of_runs([("olga", id_)])
         assert known == ({("olga", id_): FACTS} if project else {})
     # They go with their run.
     await site.parts.store.table(RunTable).end("olga", OLGAS, 3.0)
     await site.parts.store.table(RunPointTable).remove("olga", OLGAS)
-    assert await table.of([("olga", OLGAS)]) == {}
+    assert await table.of_runs([("olga", OLGAS)]) == {}
 
 
 # -- templates -------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ async def imported(site: Site) -> Session:
     number = (await site.done("olga", "GET", "projects/proteins"))["number"]
     await site.done("olga", "POST", "projects/proteins/archive", {"number": number})
     file = read_project(text)
-    contents = await site.parts.store.table(ProjectContentTable).of("proteins")
+    contents = await site.parts.store.table(ProjectContentTable).of_project("proteins")
     filled = contents.model_copy(update={"contents": file.contents})
     await site.parts.store.table(ProjectContentTable).put(filled)
     number = (await site.done("olga", "GET", "projects/proteins"))["number"]
