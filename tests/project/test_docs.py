@@ -28,6 +28,7 @@ from portal.directory import LDAPAuthenticator
 from portal.doctor.checks import all_checks
 from portal.launch.request import option_keys
 from portal.models.catalog.environment import Environment
+from portal.projects.elsewhere.document import read_project
 from portal.slurm import SlurmRunner
 from portal.work.endpoint.catalog.files import read_model
 from portal.work.endpoint.catalog.model import CatalogModel
