@@ -42,7 +42,7 @@ def folder_of(environ: Mapping[str, str]) -> Path:
 class ProjectFiles:
     """Files of the session's project."""
 
-    def __init__(self, service: Service, folder: Path, log: Any) -> None:
+    def __init__(self, service: Any, folder: Path, log: Any) -> None:
         self._service, self._folder, self._log = service, folder, log
 
     async def run(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from portal.courses.files.tree import sentence
 from portal.errors import NotAllowed
 from portal.handlers.base.action import Action
 from portal.handlers.base.endpoint import Operation
@@ -38,8 +37,8 @@ class ProjectExport(ProjectAction):
                 self.parts.catalog, self.parts.store, self.stored.project, folder
             )
             text = project_text(self.stored.project, members.values(), contents)
-            if words := sentence(left_out):
-                text = f"# {words}\n{text}"
+            if left_out:
+                text = f"# {left_out}\n{text}"
         self.set_header("Content-Disposition", f'attachment; filename="{project}.project.yaml"')
         self.finish(text)
 

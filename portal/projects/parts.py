@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from portal.courses.settings import Courses
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.cluster import Job
 from portal.models.home import HomePart, Place, Since
@@ -16,7 +15,6 @@ from portal.models.session.session import SessionRecord
 from portal.models.space import SpaceState
 from portal.periodic import Periodic
 
-from .elsewhere.forks import Forks
 from .elsewhere.templates import ProjectTemplates
 from .folder.folders import ProjectFolders
 from .folder.keeping import FolderKeeping
@@ -57,7 +55,6 @@ class ProjectParts:
         self.leaving = Leaving(store, self.members, services.hub, services.note, services.log)
         self.funds, self.rooms = ProjectFunds(store, cluster), FolderRooms(self.settings.root)
         self.folders = FolderKeeping(ProjectFolders(services.log), store, services.log)
-        self.forks = Forks(services.settings.get(Courses))
         self.templates = ProjectTemplates(services.catalog.directory)
         self.visits = Visits(services)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
@@ -69,6 +66,14 @@ class ProjectParts:
         """Return a session's job as the dashboard saw it last; None if it did not."""
         view = self._services.dashboard.view if self._services.dashboard else None
         return whole_job(view.snapshot.jobs, record.job_id) if view and record.job_id else None
+
+    @property
+    def archives(self) -> Any:
+        """Archives of git repositories (RepositoryArchives), which another feature has."""
+        made = self._services.of_features.values()
+        return next(
+            each.repository_archives for each in made if hasattr(each, "repository_archives")
+        )
 
     async def _look(self) -> None:
         await Periodic(

@@ -28,6 +28,7 @@ from portal.directory import LDAPAuthenticator
 from portal.doctor.checks import all_checks
 from portal.launch.request import option_keys
 from portal.models.catalog.environment import Environment
+from portal.projects.elsewhere.document import read_project
 from portal.slurm import SlurmRunner
 from portal.work.endpoint.catalog.files import read_model
 from portal.work.endpoint.catalog.model import CatalogModel
@@ -187,10 +188,12 @@ def test_the_configuration_of_openid_connect_is_accepted(tmp_path: Path) -> None
 
 
 @each_page
-def test_files_of_environments_and_courses_load(path: Path) -> None:
+def test_files_of_environments_courses_and_projects_load(path: Path) -> None:
     for block in blocks(path, "yaml"):
         if block.startswith("course:"):
             read_course(block.encode(), path.name)
+        elif block.startswith("format:"):
+            read_project(block)
         elif "command:" in block and "example:" in block:
             assert read_model(block.encode(), path.name)[1] == ()
         else:

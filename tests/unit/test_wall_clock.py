@@ -57,6 +57,8 @@ READS: dict[str, dict[str, int]] = {
         "portal/gateway/state.py": 1,
         "portal/slurm/watch/query_cache.py": 1,
         "portal/work/run/launches/repeats.py": 1,
+        "portal/projects/elsewhere/repeating.py": 1,
+        "portal/projects/elsewhere/session_files.py": 1,
         "portal/store/engine/database.py": 1,
         "portal/work/run/tables/reopenings.py": 1,
         "portal/work/run/tables/points.py": 1,
@@ -124,6 +126,7 @@ READS: dict[str, dict[str, int]] = {
     "compared with the times of files": {
         # The clock of this node, with that of the file system.
         "kernels/portal_session/runs/ranks/team.py": 1,
+        "portal/courses/files/archives.py": 1,
         "kernels/portal_session/job_kernels/job/past.py": 1,
         "kernels/portal_session/notebooks/executions.py": 5,
         "kernels/portal_session/notebooks/kernel_follower.py": 2,

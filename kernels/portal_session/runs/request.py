@@ -99,7 +99,7 @@ def read_request(body: Mapping[str, Any], source: Path) -> RunRequest:
             raise RunError("'rows' must be a list of points, instead of a file.")
     return RunRequest(
         source,
-        rows=rows,
+        rows=tuple(rows),
         id=id,
         values=_values(body.get("values")),
         resources=_resources(body),

@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 from portal.addresses import destination
 from portal.errors import InvalidRequest, NotFound
 from portal.models.course.course import Handouts
+from portal.safe_path import DEPTH
 
 from ..definition.sources import below, repository_problem, root_of
 from .git import Git, pinned
-from .paths import DEPTH, problem_of
+from .paths import problem_of
 from .tree import commit_text, write_file
 
 REFERENCE = "refs/portal/upstream"

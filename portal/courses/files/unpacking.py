@@ -15,7 +15,7 @@ import tarfile
 from pathlib import Path
 from typing import IO, Any
 
-from .paths import unsafe
+from portal.safe_path import unsafe
 
 _CHUNK = 1024 * 1024
 

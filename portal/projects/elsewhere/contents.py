@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from portal.catalog.files import EnvironmentCatalog
-from portal.courses.files.paths import unsafe
 from portal.models.catalog.environment import Environment
 from portal.models.session.run import PointState, Run
 from portal.models.session.run_conditions import RunConditions, Software
+from portal.safe_path import unsafe
 from portal.store import Store
 from portal.work.run.tables.conditions import RunConditionTable
 from portal.work.run.tables.points import PointKeys, RunPointTable
@@ -35,25 +35,28 @@ from .tables import ProjectContentTable, ProjectRepetitionTable
 _LONGEST = LONGEST * 3 // 4  # characters as JSON; the rest is for the project and YAML's own
 _SHORTENED = 200  # characters of a parameter that reports have whole
 _MOST_PARAMETERS = 50
+_MOST_NAMED = 10  # runs that are left out
 
 
 async def contents_of(
     catalog: EnvironmentCatalog, store: Store, project: Project, folder: str
-) -> tuple[Contents, list[str]]:
-    """Return the contents of a project's file, and half a sentence for each run that is left out.
+) -> tuple[Contents, str]:
+    """Return the contents of a project's file, and a sentence on the runs that are left out, "" if
+    none is.
     ``folder``: the project's, "" without one. Raises StoreUnavailable."""
-    imported = (await store.table(ProjectContentTable).of(project.name)).contents
+    imported = (await store.table(ProjectContentTable).of_project(project.name)).contents
     writing = _Writing(imported)
     repeated = {
-        (row.user, row.run) for row in await store.table(ProjectRepetitionTable).of(project.name)
+        (row.user, row.run)
+        for row in await store.table(ProjectRepetitionTable).of_project(project.name)
     }
     runs = await store.table(RunTable).ended_of_project(project.name, MOST_RUNS)
     own = [run for run in runs if (run.user, run.id) not in repeated]
-    conditions = await store.table(RunConditionTable).of([(run.user, run.id) for run in own])
+    conditions = await store.table(RunConditionTable).of_runs([(run.user, run.id) for run in own])
     for run in own:
         points = await store.table(RunPointTable).keys(run.user, run.id)
         source = _below(run.source, folder, project.name)
-        writing.add(run, source, points, conditions.get((run.user, run.id), RunConditions()))
+        writing.add_run(run, source, points, conditions.get((run.user, run.id), RunConditions()))
     await catalog.load()
     environments = _environments(catalog.environments, project, imported, writing.runs)
     contents = Contents(
@@ -62,7 +65,7 @@ async def contents_of(
         runs=tuple(writing.runs),
         software=writing.software,
     )
-    return contents, writing.left_out
+    return contents, writing.words
 
 
 def environment_of(environment: Environment) -> FileEnvironment:
@@ -92,7 +95,9 @@ class _Writing:
         self.left_out: list[str] = []
         self._size = len(imported.model_dump_json())
 
-    def add(self, run: Run, source: str, points: Sequence[PointKeys], known: RunConditions) -> None:
+    def add_run(
+        self, run: Run, source: str, points: Sequence[PointKeys], known: RunConditions
+    ) -> None:
         """Add a run, or note why it is left out."""
         problem = _problem(run, source, points)
         if not problem and len(self.runs) >= MOST_RUNS:
@@ -120,6 +125,13 @@ class _Writing:
         self._size += size
         self.runs.append(added)
         self.software |= software
+
+    @property
+    def words(self) -> str:
+        """Sentence on what is left out."""
+        more = len(self.left_out) - _MOST_NAMED
+        names = [*self.left_out[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
+        return f"Left out: {'; '.join(names)}." if names else ""
 
     def _software(self, software: Software) -> tuple[str | None, dict[str, Software]]:
         """Return the name of the entry with this software, and what is to be added for it."""

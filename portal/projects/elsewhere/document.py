@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationError, 
 
 from portal.catalog.definitions.document import read_document
 from portal.catalog.definitions.yaml_text import document_text
-from portal.courses.files.paths import unsafe
 from portal.errors import ConfigurationError, InvalidRequest
 from portal.models import Frozen
 from portal.models.catalog.environment import EnvironmentKind, Name
@@ -27,6 +26,7 @@ from portal.models.session.run import (
 )
 from portal.models.session.run_conditions import Conditions, Software
 from portal.models.space import Login, Role
+from portal.safe_path import unsafe
 
 from ..members import MOST
 from ..models import Project, ProjectMember

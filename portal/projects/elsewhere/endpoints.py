@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -18,9 +19,11 @@ from ..bodies import ProjectDetail
 from ..parts import ProjectParts
 from ..view import detail_of
 from .creation import create_from
+from .document import ProjectFile, read_project
 from .repeating import ENDPOINTS as OF_RUNS
 from .session_files import ENDPOINTS as OF_SESSIONS
 
+_FILE = "project.yaml"  # at the root of a repository
 _Title = Annotated[
     str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True), *PLAIN_LINE
 ]
@@ -129,27 +132,34 @@ class ProjectForks(_Creation):
         asked: ForkedRepository = self.body
         async with self.audited(ProjectAudit.FORK_PROJECT, "projects") as line:
             parts = self.parts_for(ProjectParts)
+            archives = parts.archives
             try:
-                async with parts.forks.fetched(
-                    asked.repository, asked.branch, asked.name
-                ) as forked:
-                    line.target = f"project {forked.file.project.name}"
+                async with archives.fetched(asked.repository, asked.branch, _FILE) as fetched:
+                    file = await asyncio.to_thread(_read, fetched.text, asked.name)
+                    line.target = f"project {file.project.name}"
                     stored = await create_from(
                         parts,
-                        forked.file,
+                        file,
                         self.person,
-                        origin=f"{asked.repository} ({forked.commit[:12]})",
-                        left_out=forked.left_out if asked.files else "",
-                        files=forked.revision if asked.files else "",
+                        origin=f"{asked.repository} ({fetched.commit[:12]})",
+                        left_out=fetched.left_out if asked.files else "",
+                        files=fetched.revision if asked.files else "",
                     )
                     if asked.files:
-                        await parts.forks.keep(forked, stored.name)
+                        await archives.keep(fetched, stored.name)
             except OSError as error:
                 raise InvalidRequest(
                     f"The portal cannot store the files: {error.strerror}.", "repository"
                 ) from None
             line.detail = f"State: {stored.state}."
         return await detail_of(parts, self.parts.store, stored, self.person)
+
+
+def _read(text: str, name: str | None) -> ProjectFile:
+    try:
+        return read_project(text, name=name)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"'{_FILE}': {error.message}", "repository") from None
 
 
 # Before projects/{project}: no project is called "templates" or "forks" (rules.py).

@@ -124,7 +124,7 @@ class _OfFile(ProjectAction):
 
     async def file(self) -> StoredContents:
         """Return what the project's file says. Raises StoreUnavailable."""
-        return await self.parts.store.table(ProjectContentTable).of(self.stored.name)
+        return await self.parts.store.table(ProjectContentTable).of_project(self.stored.name)
 
     async def sessions(self) -> list[SessionRecord]:
         """Return the asker's running sessions that can start runs, the newest first."""
@@ -134,7 +134,7 @@ class _OfFile(ProjectAction):
             record for record in records if record.space == self.stored.name and has_runs(record)
         ]
 
-    async def session(self, id_: str) -> SessionRecord:
+    async def of_project(self, id_: str) -> SessionRecord:
         """Return such a session. Raises NotFound."""
         for record in await self.sessions():
             if record.id == id_:
@@ -212,8 +212,10 @@ class ProjectFileSection(_OfFile):
     async def _repetitions(self, contents: Contents) -> dict[str, list[RepetitionItem]]:
         """Return the repetitions of each run, the newest first."""
         store = self.parts.store
-        rows = await store.table(ProjectRepetitionTable).of(self.stored.name)
-        conditions = await store.table(RunConditionTable).of([(row.user, row.run) for row in rows])
+        rows = await store.table(ProjectRepetitionTable).of_project(self.stored.name)
+        conditions = await store.table(RunConditionTable).of_runs(
+            [(row.user, row.run) for row in rows]
+        )
         found: dict[str, list[RepetitionItem]] = {}
         for row in rows:
             entry = contents.run(row.entry)
@@ -253,7 +255,7 @@ class ProjectFileRun(_OfFile):
     async def on_get(self, project: str, run: str) -> RepetitionPreview:
         """Return what will differ. A running session of the project knows the script, too."""
         contents, entry = await self._entry(run)
-        session = await self.session(self.query.session) if self.query.session else None
+        session = await self.of_project(self.query.session) if self.query.session else None
         return RepetitionPreview(differences=await self.differences(contents, entry, session))
 
     @Operation(
@@ -266,7 +268,7 @@ class ProjectFileRun(_OfFile):
         asked: AskedRepetition = self.body
         async with self.audited(ProjectAudit.REPEAT_PROJECT_RUN, f"project {project}") as line:
             contents, entry = await self._entry(run)
-            session = await self.session(asked.session)
+            session = await self.of_project(asked.session)
             differences = await self.differences(contents, entry, session)
             id_ = str(asked.id or uuid.uuid4())
             # Before the start: what is repeated is not exported as a run of its own. A row of a run

@@ -46,7 +46,7 @@ class OwnProjectFiles(OwnSession):
             raise NotFound("This session belongs to no project.") from None
         if membership.role is not Role.OWNER:
             raise NotFound("A session of an owner brings the files.")
-        stored = await self.parts.store.table(ProjectContentTable).of(record.space)
+        stored = await self.parts.store.table(ProjectContentTable).of_project(record.space)
         if not stored.files or stored.brought_at is not None:
             raise NotFound("This project has no files of a repository that are missing.")
         return stored
@@ -58,7 +58,7 @@ class OwnProjectFiles(OwnSession):
     async def on_get(self) -> None:
         """Use the session's own token only. The ETag is the revision."""
         stored = await self.waiting()
-        place = self.parts_for(ProjectParts).forks.archive(stored.project, stored.files)
+        place = self.parts_for(ProjectParts).archives.place(stored.project, stored.files)
         try:
             size = (await asyncio.to_thread(place.stat)).st_size
             file = await asyncio.to_thread(place.open, "rb")
@@ -83,7 +83,7 @@ class OwnProjectFiles(OwnSession):
         await self.parts.store.table(ProjectContentTable).note_brought(
             stored.project, stored.files, brought=report.message, brought_at=time.time()
         )
-        await self.parts_for(ProjectParts).forks.forget(stored.project, stored.files)
+        await self.parts_for(ProjectParts).archives.forget(stored.project, stored.files)
         self.set_status(204)
         self.finish()
 

@@ -66,7 +66,7 @@ class ProjectContentTable(ModelTable[StoredContents]):
             stored.model_dump(mode="json"),
         )
 
-    async def of(self, project: str) -> StoredContents:
+    async def of_project(self, project: str) -> StoredContents:
         """Return what the file of a project says; nothing for one that has none."""
         query = select(project_contents).where(project_contents.c.project == project)
         return await self._first(query) or StoredContents(project=project)
@@ -88,7 +88,7 @@ class ProjectRepetitionTable(ModelTable[Repetition]):
         insert = self._database.insert(project_repetitions).values(repetition.model_dump())
         await self._write(insert.on_conflict_do_nothing())
 
-    async def of(self, project: str) -> list[Repetition]:
+    async def of_project(self, project: str) -> list[Repetition]:
         """Return the newest repetitions in a project."""
         columns = project_repetitions.c
         query = select(project_repetitions).where(columns.project == project)

@@ -13,6 +13,7 @@ from portal.courses.context import CourseContext
 from portal.courses.definition.readiness import CourseReadiness
 from portal.courses.definition.rules import CourseRules
 from portal.courses.definition.service import CourseService
+from portal.courses.files.archives import RepositoryArchives
 from portal.courses.files.collecting import Collecting, OpenCollects
 from portal.courses.files.handouts import CourseHandouts
 from portal.courses.live.boards import CourseBoards
@@ -70,6 +71,7 @@ class CourseParts:
         self.helping = Helping(store, hub, self.settings, subdomains, note, log)
         self.rooms = Rooms(store, hub, subdomains, note, log)
         self.handouts = CourseHandouts(store, self.settings, log)
+        self.repository_archives = RepositoryArchives(self.settings)  # other features ask for it
         self.collecting = Collecting(store, self.settings)
         self.open_collects = OpenCollects(self.collecting)
         self.boards = CourseBoards(store, dashboard)

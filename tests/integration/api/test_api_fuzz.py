@@ -92,6 +92,8 @@ HARMLESS = {
     "/courses/validate",
     "/projects",  # of an environment or an account that there is not, or else a request
     "/projects/import",
+    "/projects/templates",  # of a template that there is not
+    "/projects/forks",  # of a repository that nothing answers for
     "/announcements",
     "/announcements/{announcement_id}",
     "/environment-comparison",
@@ -137,6 +139,7 @@ HARMLESS = {
     "/session/models/{name}/versions",
     "/session/move",
     "/session/points",
+    "/session/project/files",
     "/session/points/ask",
     "/session/points/logged",
     "/session/points/output",

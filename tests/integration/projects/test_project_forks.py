@@ -109,7 +109,7 @@ async def test_a_repository_is_forked_and_an_owners_session_gets_its_files(
     assert os.access(folder / "run.sh", os.X_OK) and not os.access(folder / "project.yaml", os.X_OK)
     section = await site.done("mike", "GET", "projects/forked/file")
     assert section["files"] == "brought" and "src/train.py" in section["brought"]
-    assert list(site.projects.forks.folder.iterdir()) == []  # the portal keeps nothing of it
+    assert list(site.projects.archives.folder.iterdir()) == []  # the portal keeps nothing of it
     (folder / "run.sh").unlink()
     await files.run()  # another session of an owner
     assert not (folder / "run.sh").exists()
@@ -141,7 +141,9 @@ async def test_hostile_repositories_make_no_project(
         body = {"repository": repository, **more}
         answer = await site.ask("mike", "POST", "projects/forks", body)
         assert answer.status_code in (400, 502), answer.text
-        assert "Traceback" not in answer.text and str(site.projects.forks.folder) not in answer.text
+        assert (
+            "Traceback" not in answer.text and str(site.projects.archives.folder) not in answer.text
+        )
         return str(answer.json()["error"]["message"])
 
     for bad in (
@@ -176,7 +178,7 @@ async def test_hostile_repositories_make_no_project(
     finally:
         served.instead = None
     assert (await site.done("mike", "GET", "projects?mine=true"))["items"] == []
-    assert list(site.projects.forks.folder.iterdir()) == []
+    assert list(site.projects.archives.folder.iterdir()) == []
 
 
 async def test_what_no_folder_can_have_is_left_out(
@@ -192,7 +194,7 @@ async def test_what_no_folder_can_have_is_left_out(
     await site.done("mike", "POST", "projects/forks", body)
     left_out = (await site.done("mike", "GET", "projects/forked/file"))["left_out"]
     assert "'..' leads out" in left_out and "'module' is a submodule" in left_out
-    (archive,) = site.projects.forks.folder.glob("*.tar")
+    (archive,) = site.projects.archives.folder.glob("*.tar")
     with tarfile.open(archive) as packed:
         assert [member.name for member in packed] == ["project.yaml"]
 

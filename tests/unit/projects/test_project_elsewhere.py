@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from session_endpoints import of_server
 from test_projects_api import PEOPLE, PROTEINS, Site, running
 
 from portal.errors import InvalidRequest
@@ -170,6 +171,39 @@ async def test_many_runs_make_a_file_that_can_be_imported(site: Site) -> None:
     assert 2 <= len(names) < 12 and names[:2] == ["sweep", "sweep-2"]
 
 
+async def test_the_conditions_of_a_run_come_with_its_reports(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made(site)
+    table = site.parts.store.table(RunConditionTable)
+    report = {"point": 0, "state": "running", "job": "17_0"}
+    told = FACTS.model_dump(mode="json")
+    for id_, project in ((OLGAS, "proteins"), (f"{OLGAS[:-1]}2", "")):
+        server = RunKind.server_name(id_)
+        monkeypatch.setitem(PEOPLE, "run", of_server("olga", server))
+        run = Run(
+            id=id_,
+            name="sweep",
+            source="/home/olga/proteins/train.py",
+            folder="/home/olga/proteins/runs/sweep",
+            points=2,
+            project=project,
+            user="olga",
+            server=server,
+            environment="lab",
+            created_at=1.0,
+        )
+        await site.parts.store.table(RunTable).add_run(run)
+        await site.done("run", "POST", "session/points", report | {"conditions": told})
+        await site.refused(400, "run", "POST", "session/points", report | {"conditions": {"x": 1}})
+        known = await table.of_runs([("olga", id_)])
+        assert known == ({("olga", id_): FACTS} if project else {})
+    # They go with their run.
+    await site.parts.store.table(RunTable).end("olga", OLGAS, 3.0)
+    await site.parts.store.table(RunPointTable).remove("olga", OLGAS)
+    assert await table.of_runs([("olga", OLGAS)]) == {}
+
+
 # -- templates -------------------------------------------------------------------------------------
 
 
@@ -222,7 +256,7 @@ async def imported(site: Site) -> Session:
     number = (await site.done("olga", "GET", "projects/proteins"))["number"]
     await site.done("olga", "POST", "projects/proteins/archive", {"number": number})
     file = read_project(text)
-    contents = await site.parts.store.table(ProjectContentTable).of("proteins")
+    contents = await site.parts.store.table(ProjectContentTable).of_project("proteins")
     filled = contents.model_copy(update={"contents": file.contents})
     await site.parts.store.table(ProjectContentTable).put(filled)
     number = (await site.done("olga", "GET", "projects/proteins"))["number"]

@@ -30,7 +30,7 @@ class RunConditionTable(StoreTable):
         newer = {"conditions": insert.excluded.conditions}
         await self._write(insert.on_conflict_do_update(index_elements=["user", "run"], set_=newer))
 
-    async def of(self, keys: Collection[RunKey]) -> dict[RunKey, RunConditions]:
+    async def of_runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunConditions]:
         """Return the conditions of those of these runs that have reported them."""
         columns = run_conditions.c
         found: dict[RunKey, RunConditions] = {}

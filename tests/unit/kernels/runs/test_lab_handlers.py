@@ -4,6 +4,7 @@ portal is played."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -100,6 +101,10 @@ async def test_the_choices_are_the_portal_s(site: Site) -> None:
     assert await site.ask("GET") == (403, {"message": "Runs are not offered on this site."})
 
 
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 async def test_the_parameters_of_a_notebook(site: Site) -> None:
     status, answer = await site.ask("GET", "/source?path=train.ipynb")
     assert (status, answer["name"]) == (200, "train")
@@ -109,7 +114,7 @@ async def test_the_parameters_of_a_notebook(site: Site) -> None:
     ]
     assert await site.ask("GET", "/source?path=train.py") == (
         200,
-        {"name": "train", "parameters": None},
+        {"name": "train", "sha256": sha256_of(site.home / "train.py"), "parameters": None},
     )
 
 

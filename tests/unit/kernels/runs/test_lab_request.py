@@ -55,6 +55,20 @@ def test_the_least_that_a_request_has(script: Path) -> None:
     assert len(read_points(request).points) == 1 and request.resources == {}
 
 
+def test_the_points_may_be_in_the_request(script: Path, tmp_path: Path) -> None:
+    """As a run of a project's file is repeated."""
+    rows = [{"lr": 0.1, "opt": "adam"}, {"lr": 1e-05, "deep": True, "none": None}]
+    asked = read_points(read_request({"rows": rows}, script))
+    assert asked.points == rows and asked.typed == []
+    both = read_request({"rows": [{"lr": 1}], "values": {"depth": "2,3"}}, script)
+    assert [point["depth"] for point in read_points(both).points] == [2, 3]
+    for wrong in ("text", [1], [{"lr": [1]}], [{"a b": 1}], [{"lr": 1}] * 10_001):
+        with pytest.raises(RunError):
+            read_points(read_request({"rows": wrong}, script))
+    with pytest.raises(RunError, match="instead of a file"):
+        read_request({"rows": rows, "file": "list.csv"}, script)
+
+
 def test_numbers_may_be_texts(script: Path) -> None:
     """The dialog sends what is typed into its fields."""
     numbers = {"at_once": "3", "sample": "1", "seed": "7", "ranks": "4"}

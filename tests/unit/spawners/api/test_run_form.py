@@ -4,6 +4,7 @@ session's routes are those of JupyterLab's dialog."""
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -56,7 +57,14 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     )
     rows = {"": SimpleNamespace(name="", state={"work": "jupyterlab"})}
     rows["course-deep"] = SimpleNamespace(
-        name="course-deep", state={"work": "jupyterlab", "space": "deep"}
+        name="course-deep",
+        state={"work": "jupyterlab", "space": "deep"},
+        user_options={"course": "deep"},
+    )
+    rows["proteins"] = SimpleNamespace(
+        name="proteins",
+        state={"work": "jupyterlab", "space": "proteins"},
+        user_options={"project": "proteins"},
     )
     rows["kernel-5e2f3c1a"] = SimpleNamespace(name="kernel-5e2f3c1a", state={"work": "kernel"})
     async with served(session) as server:
@@ -91,7 +99,10 @@ async def test_the_session_answers(site: Site) -> None:
         200,
         {"status": 200, "content": {"items": []}},
     )
-    facts = {"name": "a-b", "parameters": None}
+    # A session of a project is its user's own.
+    assert (await site.ask("GET", "choices/ada/proteins"))[0] == 200
+    sha256 = hashlib.sha256(b"print('on')\n").hexdigest()
+    facts = {"name": "a-b", "sha256": sha256, "parameters": None}
     assert await site.ask("GET", f"source/ada/?path={quote('a b.py')}") == (
         200,
         {"status": 200, "content": facts},
