@@ -46,6 +46,7 @@ from . import (
     soak,
     startup,
     train,
+    uploads,
 )
 from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
@@ -85,6 +86,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "home": home.measure,
     "container": container.measure,
     "endpoints": endpoints.measure,
+    "uploads": uploads.measure,
 }
 ORDER = (
     "visits",
@@ -175,6 +177,7 @@ _ROWS = {
     "home": (home.WHAT,),
     "container": (container.WHAT,),
     "endpoints": (endpoints.WHAT,),
+    "uploads": (uploads.WHAT,),
 }
 
 

@@ -145,7 +145,8 @@ def test_the_newest_request_writes(server: SessionServer) -> None:
             "Content-Type: application/offset+octet-stream\r\n\r\n"
         )
         hanging.sendall(head.encode() + b"x" * (9 * MIB))
-        wait_for(lambda: offset_of(server, upload) >= 4 * MIB)
+        (part,) = parts(server, "taken.bin")
+        wait_for(lambda: part.stat().st_size >= 4 * MIB)
         offset = offset_of(server, upload)
         assert patch(server, upload, offset, data[offset:]).status_code == 204
         with contextlib.suppress(ConnectionError):  # it was closed
