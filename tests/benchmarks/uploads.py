@@ -24,7 +24,10 @@ _MEMORY = 50  # MiB
 
 def measure() -> list[Row]:
     """Measure both in turns, each until the disk has the bytes."""
-    with tempfile.TemporaryDirectory() as place, a_server(make_python(Path(place, "venv"))) as server:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        a_server(make_python(Path(place, "venv"))) as server,
+    ):
         source = server.home / "source.bin"
         with source.open("wb") as file:
             for _ in range(MIB):
