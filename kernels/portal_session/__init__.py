@@ -29,6 +29,7 @@ _EXTENSIONS = (
     "waiting.waiting",
     "packing.packing",
     "uploads.handlers",
+    "downloads",
     "job_kernels.extension",  # after those, whose routes its broker has
     "runs.opening",
     "notebooks.lacking_modules",

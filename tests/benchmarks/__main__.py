@@ -47,6 +47,7 @@ from . import (
     soak,
     startup,
     train,
+    uploads,
 )
 from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
@@ -87,6 +88,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "container": container.measure,
     "endpoints": endpoints.measure,
     "projects": projects.measure,
+    "uploads": uploads.measure,
 }
 ORDER = (
     "visits",
@@ -177,6 +179,7 @@ _ROWS = {
     "home": (home.WHAT,),
     "container": (container.WHAT,),
     "endpoints": (endpoints.WHAT,),
+    "uploads": (uploads.WHAT,),
 }
 
 

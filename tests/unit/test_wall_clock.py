@@ -12,6 +12,9 @@ from conftest import ROOT
 READS: dict[str, dict[str, int]] = {
     "the moment of a row, an event or a message, to be shown": {
         "kernels/portal_session/job_kernels/wire/messages.py": 1,
+        "kernels/portal_session/runs/archive/bag.py": 1,
+        "kernels/portal_session/runs/archive/citation.py": 1,
+        "kernels/portal_session/runs/archive/command.py": 1,
         "kernels/portal_session/runs/execution/manifest.py": 1,
         "kernels/portal_session/runs/plan.py": 1,
         "kernels/portal_session/runs/tracking/mlflow_values.py": 1,
@@ -132,6 +135,7 @@ READS: dict[str, dict[str, int]] = {
         "kernels/portal_session/notebooks/kernel_follower.py": 2,
         "kernels/portal_session/notebooks/unattended.py": 1,
         "kernels/portal_session/programs/runtime.py": 1,
+        "kernels/portal_session/uploads/store.py": 1,
         "portal/catalog/builds/image_files.py": 1,
         "portal/catalog/builds/work_logs.py": 1,
         "portal/demo/environments/environments.py": 1,

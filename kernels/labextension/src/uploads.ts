@@ -1,18 +1,25 @@
-/** The panel of uploads, and its command (portal_session.uploads). */
+/**
+ * The panel of uploads, and its command (portal_session.uploads); the download of a folder
+ * (portal_session.downloads).
+ */
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { LabIcon } from '@jupyterlab/ui-components';
 
 import { ask } from './api';
+import { told } from './commands';
+import { element } from './elements';
 import { SidePanel } from './side-panel';
 
 const PANEL = 'portal-uploads-panel';
 const SHOW = 'portal:show-uploads';
+const DOWNLOAD = 'portal:download-folder';
 
 const icon = new LabIcon({
   name: '@data-scientist-portal/session:uploads',
@@ -31,6 +38,16 @@ export interface Unfinished {
   offset: number;
 }
 
+/** Downloads a folder, unless the server refuses it with a sentence. */
+async function download(folder: string): Promise<void> {
+  const query = `download?folder=${encodeURIComponent(folder)}`;
+  await ask<unknown>(`${query}&check=yes`);
+  const link = element('a');
+  link.href = `${URLExt.join(PageConfig.getBaseUrl(), 'portal')}/${query}`;
+  link.download = '';
+  link.click();
+}
+
 const uploads: JupyterFrontEndPlugin<void> = {
   id: '@data-scientist-portal/session:uploads',
   description: 'Uploads large files, and goes on where the network has cut them',
@@ -45,6 +62,11 @@ const uploads: JupyterFrontEndPlugin<void> = {
     const folder = (): string => {
       const path = browsers?.tracker.currentWidget?.model.path ?? '';
       return app.serviceManager.contents.localPath(path);
+    };
+    const selected = (): string => {
+      const items = Array.from(browsers?.tracker.currentWidget?.selectedItems() ?? []);
+      const one = items.length === 1 && items[0].type === 'directory' ? items[0].path : '';
+      return app.serviceManager.contents.localPath(one);
     };
     const caption = 'Uploads: large files, which go on where they were cut';
     const panel = new SidePanel({ id: PANEL, icon, caption, name: 'Uploads' }, async place => {
@@ -61,6 +83,15 @@ const uploads: JupyterFrontEndPlugin<void> = {
       execute: () => app.shell.activateById(PANEL)
     });
     palette?.addItem({ command: SHOW, category: 'Portal', args: { isPalette: true } });
+    app.commands.addCommand(DOWNLOAD, {
+      label: 'Download folder',
+      caption: 'Download the folder as a tar file',
+      isVisible: () => allowed && !!selected(),
+      isEnabled: () => allowed && !!selected(),
+      execute: () => told(() => download(selected()))
+    });
+    const folders = '.jp-DirListing-item[data-isdir="true"]';
+    app.contextMenu.addItem({ command: DOWNLOAD, selector: folders, rank: 9 });
     app.contextMenu.addItem({ command: SHOW, selector: '.jp-DirListing-content', rank: 60 });
     void app.restored.then(async () => {
       try {

@@ -108,7 +108,9 @@ class Uploads:
         try:
             real = real_path(opened)
             check_inside(path, real, self.project)
-            upload = Upload(secrets.token_hex(16), str(real), name, length, 0, replace, modified[:40])
+            upload = Upload(
+                secrets.token_hex(16), str(real), name, length, 0, replace, modified[:40]
+            )
             _check_free(upload, opened)
             self._check_number()
             try:

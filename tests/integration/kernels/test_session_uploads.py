@@ -1,20 +1,24 @@
-"""Resumable uploads: a real session's server, real files, and connections that are cut."""
+"""Resumable uploads, and downloads: a real session's server, real files, and connections that are
+cut."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
 import hashlib
+import io
 import os
 import random
 import socket
 import stat
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from session_server import BASE, TOKEN, SessionServer, a_server, make_python, wait_for
 
@@ -33,7 +37,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionServer]:
         "handlers.SILENCE = 5.0\n"
         "os.environ['PORTAL_PROJECT_FOLDER'] = os.environ['HOME'] + '/project'\n"
     )
-    with a_server(python, f"--config={config}") as made:
+    path = f"bin:{python.parent}:{os.environ['PATH']}"  # of the home first
+    with a_server(python, f"--config={config}", PATH=path) as made:
         (made.home / "data").mkdir()
         yield made
 
@@ -145,7 +150,8 @@ def test_the_newest_request_writes(server: SessionServer) -> None:
             "Content-Type: application/offset+octet-stream\r\n\r\n"
         )
         hanging.sendall(head.encode() + b"x" * (9 * MIB))
-        wait_for(lambda: offset_of(server, upload) >= 4 * MIB)
+        (part,) = parts(server, "taken.bin")
+        wait_for(lambda: part.stat().st_size >= 4 * MIB)
         offset = offset_of(server, upload)
         assert patch(server, upload, offset, data[offset:]).status_code == 204
         with contextlib.suppress(ConnectionError):  # it was closed
@@ -369,3 +375,62 @@ def test_connections_that_only_hold(server: SessionServer) -> None:
         connection.close()
     assert patch(server, uploads[4], 0, data).status_code == 204
     assert [offset_of(server, upload) for upload in uploads] == [7, 7, 7, 7, 100]
+
+
+def test_a_part_of_a_file_is_downloaded(server: SessionServer) -> None:
+    """As JupyterLab's download does it: a browser goes on where it was cut."""
+    data = random.Random(7).randbytes(5 * MIB)
+    (server.home / "data" / "model.bin").write_bytes(data)
+    answer = server.client.get("files/data/model.bin", headers={"Range": "bytes=1000000-"})
+    assert answer.status_code == 206 and answer.content == data[1_000_000:]
+
+
+def test_a_folder_is_downloaded(server: SessionServer, tmp_path: Path) -> None:
+    folder = server.home / "-a ü"
+    (folder / "below").mkdir(parents=True)
+    (folder / "below" / "file").write_bytes(random.Random(8).randbytes(3 * MIB))
+    (folder / "secret").symlink_to("/etc/hostname")
+    answer = server.client.get("portal/download", params={"folder": "-a ü"})
+    assert answer.headers["Content-Disposition"] == "attachment; filename*=UTF-8''-a%20%C3%BC.tar"
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        archive.extractall(tmp_path)
+    copy = tmp_path / "-a ü"
+    assert (copy / "below" / "file").read_bytes() == (folder / "below" / "file").read_bytes()
+    assert (copy / "secret").is_symlink()
+    for path, status, words in (
+        ("missing", 404, "no folder"),
+        ("data/model.bin", 400, "not a folder"),
+        ("a\0b", 404, "no folder"),
+        ("small", 400, "empty"),
+    ):
+        (server.home / "small").mkdir(exist_ok=True)
+        answer = server.client.get("portal/download", params={"folder": path, "check": "yes"})
+        assert answer.status_code == status and words in answer.json()["message"], answer.text
+    stranger = httpx.Client(base_url=server.url + BASE)
+    assert stranger.get("portal/download", params={"folder": "data"}).status_code in (302, 403)
+
+
+def test_a_download_that_is_left_ends_its_program(server: SessionServer) -> None:
+    with (server.home / "data" / "sparse").open("wb") as file:
+        file.truncate(2 * 1024 * MIB)
+    with server.client.stream("GET", "portal/download", params={"folder": "data"}) as answer:
+        pieces = answer.iter_raw(100)  # a name, or the answer is closed with it
+        assert next(pieces)
+        assert tars(server)
+    wait_for(lambda: not tars(server))
+    (server.home / "data" / "sparse").unlink()
+
+
+def test_a_folder_that_cannot_be_read_is_no_whole_download(server: SessionServer) -> None:
+    """tar fails, after it has sent the rest: the browser must not take it for complete."""
+    (server.home / "bin").mkdir()
+    tar = server.home / "bin" / "tar"
+    tar.write_text("#!/bin/sh\n/bin/tar \"$@\"\necho 'tar: x: Permission denied' >&2\nexit 2\n")
+    tar.chmod(0o755)
+    with pytest.raises(httpx.RemoteProtocolError):
+        server.client.get("portal/download", params={"folder": "bin"})
+
+
+def tars(server: SessionServer) -> list[psutil.Process]:
+    children = psutil.Process(server.process.pid).children(recursive=True)
+    return [child for child in children if child.name() == "tar"]
