@@ -8,7 +8,8 @@ from __future__ import annotations
 from . import Frozen
 from .announcement import Level
 from .cluster.gpu import GpuUse
-from .course.live import CourseSituation, Help
+from .course.live import CourseSituation
+from .help import SpaceHelp
 from .session.idle import IdleState
 from .session.move import Move
 
@@ -43,7 +44,7 @@ class ProjectSituation(Frozen):
 
     name: str
     title: str
-    help: tuple[Help, ...]
+    help: tuple[SpaceHelp, ...]
 
 
 class Situation(Frozen):

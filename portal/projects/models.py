@@ -48,7 +48,7 @@ class Project(Space):
     noun = "project"
     pins = False
     replicas = True
-    # A course's room has a folder of its own for a home, and nothing else of its owner's.
+    # Its sessions have their owner's own home, not one for the space.
     no_room = (
         "it would run as one member's account and see that member's home, so that everyone in it "
         "could read their files, use their keys and submit jobs as them. Ask a member on the "

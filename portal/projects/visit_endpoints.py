@@ -12,7 +12,7 @@ from portal.handlers.base.endpoint import Operation
 from portal.handlers.base.entry import ServerAddress, enter
 from portal.models import Frozen
 from portal.models.audit import Outcome
-from portal.models.course.live import Help, HelpState
+from portal.models.help import HelpState, SpaceHelp
 from portal.models.scope import PROJECTS_MANAGE
 from portal.models.space import Login, Role, SpaceState
 from portal.models.words import duration
@@ -47,7 +47,7 @@ class Visit(Frozen):
     yours: bool
 
     @classmethod
-    def of(cls, help: Help, person: str) -> Visit:
+    def as_seen(cls, help: SpaceHelp, person: str) -> Visit:
         """Return what is kept of it, as this person sees it."""
         shared: dict[str, Any] = help.model_dump(include=set(cls.model_fields))
         return cls(
@@ -90,8 +90,8 @@ class ProjectVisits(ProjectAction):
         records = await visits.open_to_questions(self.stored, name) if asks else ()
         return VisitList(
             visits=tuple(
-                Visit.of(help, name)
-                for help in visits.helping.of_course(project)
+                Visit.as_seen(help, name)
+                for help in visits.helping.of_space(project)
                 if name in (help.student, help.helper)
             ),
             why_off=visits.helping.why_off(self.stored),
@@ -116,7 +116,7 @@ class ProjectVisits(ProjectAction):
                 server=asked.server,
             )
             line.target = f"session {help.session_id}"
-        return Visit.of(help, self.person.name)
+        return Visit.as_seen(help, self.person.name)
 
 
 class OneProjectVisit(ProjectAction):
@@ -124,13 +124,15 @@ class OneProjectVisit(ProjectAction):
 
     parameters = {**ProjectAction.parameters, "visit_id": _ID}
 
-    async def visit(self, project: str, visit_id: str) -> Help:
+    async def visit(self, project: str, visit_id: str) -> SpaceHelp:
         """Return the open request or visit. Raises NotFound if the project has none."""
         try:
-            help = await self.project_parts.visits.helping.get(int(visit_id), time.time())
+            help: SpaceHelp | None = await self.project_parts.visits.helping.get(
+                int(visit_id), time.time()
+            )
         except NotFound:
             help = None
-        if help is None or help.course != project:
+        if help is None or help.space != project:
             raise NotFound(f"There is no visit {visit_id} in this project, or it has ended.")
         return help
 

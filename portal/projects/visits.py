@@ -1,7 +1,8 @@
 """Visits: a member in another member's session of the project, by consent and with an end.
 
-As help in courses, whose code this is (`Helping`): what differs is who may ask, and the words. In a
-session of a project its owner's own home is seen, so a visitor acts as the owner in all of it.
+The service's help in spaces (`Helping`) does it: these are its rules, and what pages and sessions
+are told. A session of a project has its owner's own home, so a visitor acts as the owner in all of
+it.
 """
 
 from __future__ import annotations
@@ -9,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from portal.courses.live.helping import Helping
-from portal.courses.live.presence import is_own
 from portal.errors import InvalidRequest, NotAllowed, NotFound
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.situation import ProjectSituation
 from portal.models.space import Role, StoredSpace
 from portal.spaces.help_rules import HelpRules
-from portal.work.course.parts import CourseParts
 
 from .audit import ProjectAudit
 from .models import WORKERS
@@ -65,9 +64,10 @@ class Visits:
         self._services = services
 
     @property
-    def helping(self) -> Helping:
-        """The service's help, which takes back what is no help in any space."""
-        return self._services.parts_for(CourseParts).helping
+    def helping(self) -> Any:
+        """The service's one `Helping`, which takes back what is no help in any space."""
+        features = self._services.of_features.values()
+        return next(made.helping for made in features if hasattr(made, "helping"))
 
     async def open_to_questions(self, stored: StoredSpace, person: str) -> list[SessionRecord]:
         """Return the sessions of other members that ``person``, a member, can ask to open now.
@@ -81,7 +81,7 @@ class Visits:
             for record in await store.sessions.living()
             if record.space == stored.name
             and record.state is SessionState.RUNNING
-            and is_own(record)
+            and record.work == JupyterLab.name
             and record.user in members - {person}
         ]
 

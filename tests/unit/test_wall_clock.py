@@ -86,6 +86,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/projects/served.py": 1,
         "portal/projects/service.py": 5,
         "portal/projects/view.py": 2,
+        "portal/projects/visit_endpoints.py": 4,
         "portal/courses/roster/unenrol.py": 1,
         "portal/courses/schedule/loop.py": 1,
         "portal/demo/course.py": 2,

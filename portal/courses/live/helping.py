@@ -34,7 +34,7 @@ PORTAL = "portal"  # the actor of its own lines in the audit log
 ANSWER_WITHIN = 300.0  # seconds that a student has to answer
 _SHARES_EVERY = 60.0  # seconds between two looks for unknown shares
 _SET = 5.0  # seconds between two clocks from which the system clock counts as set
-_RECENT = 7 * 86400.0  # seconds: shares of help that ended since then are taken back once more
+_RECENT = 86400.0  # seconds: shares of help that ended since then are taken back once more
 
 
 @dataclass
@@ -91,9 +91,9 @@ class Helping:
         """Return the open requests and grants for a session, oldest first."""
         return tuple(request for request in self._open.values() if request.session_id == session_id)
 
-    def of_course(self, course: str) -> tuple[Help, ...]:
+    def of_space(self, space: str) -> tuple[Help, ...]:
         """Return the open requests and grants in a space, oldest first."""
-        return tuple(request for request in self._open.values() if request.course == course)
+        return tuple(request for request in self._open.values() if request.course == space)
 
     def guests(self, session_id: str) -> dict[str, float]:
         """Return who may be in a session now, and for how many more seconds."""
@@ -181,7 +181,7 @@ class Helping:
 
     async def end_all(self, course: str, by: str, now: float) -> None:
         """End all help in a space that is over or archived."""
-        for request in self.of_course(course):
+        for request in self.of_space(course):
             await self.end(request, by, now)
 
     async def get(self, id: int, now: float) -> Help:
@@ -209,6 +209,8 @@ class Helping:
                 await self._note(rules, rules.ended, request, now, words)
             for share in sorted(self._to_revoke):
                 await self._unshare(*share)
+                if share in self._to_revoke:
+                    break  # the Hub is away: each further question would wait for it
             if self.uptime() - self._shares_at >= _SHARES_EVERY:
                 await self._take_back_others()
                 if not self._shares_left:

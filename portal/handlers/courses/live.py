@@ -205,7 +205,7 @@ class CourseHelp(CourseAction):
     async def on_get(self, course: str) -> HelpList:
         """Return it to the course's staff. ``over`` holds the newest hundred."""
         helping = self.parts_for(CourseParts).helping
-        open_ = helping.of_course(course)
+        open_ = helping.of_space(course)
         going = {entry.id for entry in open_}
         recorded = await self.parts.store.help.of_course(course)
         return HelpList(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from .. import Frozen
+from ..help import HelpState as HelpState
+from ..help import SpaceHelp
 
 
 class Activity(Frozen):
@@ -49,34 +49,14 @@ class CourseMessage(CourseRecord):
     ends_at: float
 
 
-class HelpState(StrEnum):
-    """State of a request to help somebody in their session."""
+class Help(SpaceHelp):
+    """Help as stored, in a space of any type."""
 
-    ASKED = "asked"
-    GRANTED = "granted"
-    REFUSED = "refused"
-    ENDED = "ended"
-
-
-class Help(Frozen):
-    """Help by a staff member in a student's session. ``server`` is the session's name in the Hub.
-
-    ``until``: time at which it ends by itself, ``minutes`` after it was granted; None before.
-    """
-
-    id: int = 0
     course: str
-    student: str
-    server: str
-    session_id: str
-    helper: str
-    state: HelpState
-    minutes: int
-    asked_at: float
-    granted_at: float | None = None
-    until: float | None = None
-    ended_at: float | None = None
-    ended_by: str = ""
+
+    @property
+    def space(self) -> str:
+        return self.course
 
 
 class Collect(CourseRecord):

@@ -4,7 +4,7 @@ import { call } from "../api.js";
 import { ask, perform, tell } from "../dialog.js";
 import { DANGER, MAIN, button, byId, el, fill, icon } from "../dom.js";
 import { clock, duration, memory, percent } from "../words.js";
-import { enter } from "./enter.js";
+import { enter } from "../enter.js";
 import { doing, gpuWords, time } from "./tile.js";
 import { person as path, at, tileState, when } from "./words.js";
 

@@ -5,7 +5,7 @@ import { call } from "../api.js";
 import { confirmed, perform } from "../dialog.js";
 import { byId, el, fill } from "../dom.js";
 import { Poller } from "../poller.js";
-import { enter } from "./enter.js";
+import { enter } from "../enter.js";
 import { pill } from "../status.js";
 import { at, names, when } from "./words.js";
 

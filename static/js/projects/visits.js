@@ -1,7 +1,7 @@
 // Visits: who asks to open a session of this project, or has it open, and the question itself.
 
 import { call } from "../api.js";
-import { enter } from "../course/enter.js";
+import { enter } from "../enter.js";
 import { confirmed, perform } from "../dialog.js";
 import { MAIN, button, byId, differs, el, fill, repaint } from "../dom.js";
 import { Poller } from "../poller.js";

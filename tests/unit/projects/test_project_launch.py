@@ -199,6 +199,20 @@ async def test_who_is_no_member_starts_nothing() -> None:
         await Site(stored(), None).placed(BIO, project="proteins")
 
 
+async def test_who_joins_sees_the_folder_in_their_next_session(tmp_path: Path) -> None:
+    (tmp_path / "proteins").mkdir()
+    site = Site(stored(), None, str(tmp_path))
+    for role, read_only in ((None, None), (Role.READER, True), (Role.MEMBER, False), (None, None)):
+        site.role = role
+        if role is None:
+            with pytest.raises(NotAllowed):
+                await site.placed(BIO, OWN, project="proteins", environment="lab")
+            continue
+        place = await site.placed(BIO, OWN, project="proteins", environment="lab")
+        folder = Bind(source=str(tmp_path / "proteins"), read_only=bool(read_only))
+        assert folder in only(place).binds
+
+
 async def test_it_says_why_it_has_no_sessions() -> None:
     for saved, words in (
         (stored(SpaceState.REQUESTED), "an admin of the portal must approve it first"),

@@ -268,7 +268,7 @@ async def test_what_cannot_be_asked_for(site: Site) -> None:
         await site.refused(400, "mike", "POST", VISITS, ASK | {"minutes": minutes})
     for hostile in ("a/b", "", "x" * 256, "a\nb", 7, None):
         await site.refused(400, "mike", "POST", VISITS, ASK | {"user": hostile})
-    assert not site.hub.now and site.helping.of_course("proteins") == ()
+    assert not site.hub.now and site.helping.of_space("proteins") == ()
 
 
 async def test_without_subdomains_there_are_none(site: Site) -> None:
@@ -288,7 +288,7 @@ async def test_a_visit_ends_by_itself(site: Site, over: str) -> None:
     else:
         number = await site.granted()
     await site.helping.run_due(now)
-    assert len(site.helping.of_course("proteins")) == 1, "nothing is over yet"
+    assert len(site.helping.of_space("proteins")) == 1, "nothing is over yet"
     if over == "time":
         now = site.passes(601)
     elif over == "unanswered":

@@ -1,7 +1,7 @@
 // Another user's session in a new tab, after a click here: the Hub does not ask again.
 
-import { call } from "../api.js";
-import { tell } from "../dialog.js";
+import { call } from "./api.js";
+import { tell } from "./dialog.js";
 
 // `path` is the API's address of the entrance.
 export async function enter(path) {
