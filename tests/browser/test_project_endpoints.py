@@ -135,7 +135,7 @@ def test_a_model_is_shared_with_projects_by_their_titles(page: Any) -> None:
         "model-choices": {"groups": [], "projects": PROJECTS},
     }
     open_alone(page, "model.html", model=rights, answers=answers)
-    expect(page.locator("#model")).to_contain_text("group lab; projects fold, gone")
+    expect(page.locator("#model")).to_contain_text("Group lab; projects fold, gone")
     page.get_by_role("button", name="More actions for embed").click()
     page.get_by_role("button", name="Change settings…").click()
     dialog = page.get_by_role("dialog", name="Settings of embed")

@@ -12,9 +12,10 @@ from session_records import recorded
 from stored_courses import a_course
 from test_project_launch import BIO, OWN, Site, only, stored
 
-from portal.errors import NotAllowed
-from portal.launch.kinds import KINDS
+from portal.errors import InvalidRequest, NotAllowed
+from portal.launch.kinds import KINDS, requested_kind
 from portal.launch.kinds.kind import Kind, LaunchFacts, Place
+from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Bind
 from portal.models.session.resources import Resources
@@ -78,6 +79,21 @@ async def test_they_have_its_account_limits_and_folder(
     variables = place.kind.variables()
     assert variables["PORTAL_PROJECT_FOLDER"] == folder
     assert "JUPYTERHUB_ROOT_DIR" not in variables
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+async def test_the_job_is_charged_to_the_projects_account(option: str) -> None:
+    place = await placed(Site(stored(), Role.MEMBER), option, gpus=1)
+    asked = Asked.parse({option: OPTIONS[option], "environment": "lab", "gpus": 1})
+    request = decide(
+        asked, ADA, place.environments, place.snapshot, (BIO, OWN), Resources(), kind=place.kind
+    )
+    assert request.resources.account == "bio"
+    again = request.options()
+    assert again[option]["project"] == "proteins" and "account" not in again
+    assert requested_kind(again) == asked.kind
+    with pytest.raises(InvalidRequest, match="The project sets 'account'"):
+        await placed(Site(stored(), Role.MEMBER), option, account="ada")
 
 
 @pytest.mark.parametrize("option", OPTIONS)
