@@ -77,9 +77,12 @@ async def ended(site: Site, user: str, id_: str, **more: Any) -> Run:
         "resources": {"gpus": 1, "memory": "4G", "account": "teaching", "partition": "gpu"},
         "metrics": ({"loss": 0.5}, {"loss": 0.25}),
         "facts": FACTS,
+        "states": (PointState.SUCCEEDED, PointState.SUCCEEDED),
+        "base": 10.0,
         **more,
     }
     metrics, facts = about.pop("metrics"), about.pop("facts")
+    states, base = about.pop("states"), about.pop("base")
     server = RunKind.server_name(id_)
     run = Run(
         id=id_, user=user, server=server, points=2, project="proteins", created_at=1.0, **about
@@ -89,9 +92,9 @@ async def ended(site: Site, user: str, id_: str, **more: Any) -> Run:
     points = [
         RunPoint(
             number=number,
-            state=PointState.SUCCEEDED,
+            state=states[number],
             attempt=1,
-            parameters={"lr": 10.0**-number, "opt": "adam"},
+            parameters={"lr": base**-number, "opt": "adam"},
             metrics=metrics[number],
             ended_at=2.0,
         )
@@ -300,6 +303,8 @@ DIFFERENT: list[tuple[Any, dict[str, Any], str]] = [
     (FACTS, {"metrics": ({"loss": 0.5}, {"loss": 0.2500001})}, "Metric loss"),
     (FACTS, {"metrics": ({}, {})}, "Metric loss"),
     (FACTS, {"environment": "venv"}, "Environment"),
+    (FACTS, {"states": (PointState.SUCCEEDED, PointState.FAILED)}, "Points"),
+    (FACTS, {"base": 2.0}, "Parameters"),
     (None, {}, "Packages"),
     (FACTS.model_copy(update={"software": Software(python="3.11.4")}), {}, "Packages"),
     *(
