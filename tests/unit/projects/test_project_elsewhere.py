@@ -181,7 +181,7 @@ async def test_the_conditions_of_a_run_come_with_its_reports(
     table = site.parts.store.table(RunConditionTable)
     report = {"point": 0, "state": "running", "job": "17_0"}
     told = FACTS.model_dump(mode="json")
-    for id_, project in ((OLGAS, "proteins"), (f"{OLGAS[:-1]}2", "")):
+    for id_, project in ((OLGAS, "proteins"), (f"1{OLGAS[1:]}", "")):
         server = RunKind.server_name(id_)
         monkeypatch.setitem(PEOPLE, "run", of_server("olga", server))
         run = Run(
