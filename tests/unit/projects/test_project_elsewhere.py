@@ -183,7 +183,8 @@ async def test_the_conditions_of_a_run_come_with_its_reports(
     told = FACTS.model_dump(mode="json")
     for id_, project in ((OLGAS, "proteins"), (f"1{OLGAS[1:]}", "")):
         server = RunKind.server_name(id_)
-        monkeypatch.setitem(PEOPLE, "run", of_server("olga", server))
+        token = f"run-of-{project}"  # models of tokens are cached
+        monkeypatch.setitem(PEOPLE, token, of_server("olga", server))
         run = Run(
             id=id_,
             name="sweep",
@@ -197,8 +198,8 @@ async def test_the_conditions_of_a_run_come_with_its_reports(
             created_at=1.0,
         )
         await site.parts.store.table(RunTable).add_run(run)
-        await site.done("run", "POST", "session/points", report | {"conditions": told})
-        await site.refused(400, "run", "POST", "session/points", report | {"conditions": {"x": 1}})
+        await site.done(token, "POST", "session/points", report | {"conditions": told})
+        await site.refused(400, token, "POST", "session/points", report | {"conditions": {"x": 1}})
         known = await table.of_runs([("olga", id_)])
         assert known == ({("olga", id_): FACTS} if project else {})
     # They go with their run.
