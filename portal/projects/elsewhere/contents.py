@@ -32,7 +32,7 @@ from .document import (
 )
 from .tables import ProjectContentTable, ProjectRepetitionTable
 
-_LONGEST = LONGEST * 3 // 4  # characters as JSON; the rest is for the project and YAML's own
+_LONGEST = LONGEST // 2  # characters as JSON; YAML has more, and the project and its members
 _SHORTENED = 200  # characters of a parameter that reports have whole
 _MOST_PARAMETERS = 50
 _MOST_NAMED = 10  # runs that are left out

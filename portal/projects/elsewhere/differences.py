@@ -6,6 +6,7 @@ A repetition is identical only if each condition that the file knows is known he
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
@@ -63,11 +64,18 @@ def after_end(
     environment: str,
     now: RunConditions | None,
     metrics: Mapping[str, BestValues],
+    succeeded: Sequence[Mapping[str, Any]],
 ) -> list[Difference]:
     """Return what differs between a run of the file and its repetition in this ``environment``,
-    whose conditions are None if it has not reported them."""
+    whose conditions are None if it has not reported them. ``succeeded``: the parameters of those of
+    its points that have."""
     now = now or RunConditions()
     found = _changed("Environment", run.environment, environment)
+    if len(succeeded) != len(run.points):
+        was, here = (f"{len(each)} succeeded" for each in (run.points, succeeded))
+        found.append(Difference(what="Points", was=was, here=here))
+    elif [dict(point) for point in succeeded] != [dict(point) for point in run.points]:
+        found.append(Difference(what="Parameters", was="as in the file", here="others"))
     for name, what in _WORDS.items():
         found += _changed(what, getattr(run.conditions, name), getattr(now.conditions, name))
     for which, conditions in (("was", run.conditions), ("here", now.conditions)):

@@ -17,7 +17,7 @@ from pydantic import Field
 from portal.errors import NotFound
 from portal.handlers.base.endpoint import Operation, Query
 from portal.models import Frozen
-from portal.models.session.run import RunId
+from portal.models.session.run import PointState, RunId
 from portal.models.session.session import SessionRecord
 from portal.sessions.links import server_url
 from portal.work.run.opener import has_runs
@@ -227,8 +227,12 @@ class ProjectFileSection(_OfFile):
             if run.ended_at is not None:
                 points = await store.table(RunPointTable).keys(row.user, row.run)
                 known = conditions.get((row.user, row.run))
-                best = best_values(points)
-                differences = after_end(contents, entry, run.environment, known, best)
+                succeeded = [
+                    point.parameters for point in points if point.state is PointState.SUCCEEDED
+                ]
+                differences = after_end(
+                    contents, entry, run.environment, known, best_values(points), succeeded
+                )
                 state = "different" if differences else "identical"
             found.setdefault(row.entry, []).append(
                 RepetitionItem(

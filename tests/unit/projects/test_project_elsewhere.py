@@ -77,9 +77,12 @@ async def ended(site: Site, user: str, id_: str, **more: Any) -> Run:
         "resources": {"gpus": 1, "memory": "4G", "account": "teaching", "partition": "gpu"},
         "metrics": ({"loss": 0.5}, {"loss": 0.25}),
         "facts": FACTS,
+        "states": (PointState.SUCCEEDED, PointState.SUCCEEDED),
+        "base": 10.0,
         **more,
     }
     metrics, facts = about.pop("metrics"), about.pop("facts")
+    states, base = about.pop("states"), about.pop("base")
     server = RunKind.server_name(id_)
     run = Run(
         id=id_, user=user, server=server, points=2, project="proteins", created_at=1.0, **about
@@ -89,9 +92,9 @@ async def ended(site: Site, user: str, id_: str, **more: Any) -> Run:
     points = [
         RunPoint(
             number=number,
-            state=PointState.SUCCEEDED,
+            state=states[number],
             attempt=1,
-            parameters={"lr": 10.0**-number, "opt": "adam"},
+            parameters={"lr": base**-number, "opt": "adam"},
             metrics=metrics[number],
             ended_at=2.0,
         )
@@ -178,9 +181,10 @@ async def test_the_conditions_of_a_run_come_with_its_reports(
     table = site.parts.store.table(RunConditionTable)
     report = {"point": 0, "state": "running", "job": "17_0"}
     told = FACTS.model_dump(mode="json")
-    for id_, project in ((OLGAS, "proteins"), (f"{OLGAS[:-1]}2", "")):
+    for id_, project in ((OLGAS, "proteins"), (f"1{OLGAS[1:]}", "")):
         server = RunKind.server_name(id_)
-        monkeypatch.setitem(PEOPLE, "run", of_server("olga", server))
+        token = f"run-of-{project}"  # models of tokens are cached
+        monkeypatch.setitem(PEOPLE, token, of_server("olga", server))
         run = Run(
             id=id_,
             name="sweep",
@@ -194,8 +198,8 @@ async def test_the_conditions_of_a_run_come_with_its_reports(
             created_at=1.0,
         )
         await site.parts.store.table(RunTable).add_run(run)
-        await site.done("run", "POST", "session/points", report | {"conditions": told})
-        await site.refused(400, "run", "POST", "session/points", report | {"conditions": {"x": 1}})
+        await site.done(token, "POST", "session/points", report | {"conditions": told})
+        await site.refused(400, token, "POST", "session/points", report | {"conditions": {"x": 1}})
         known = await table.of_runs([("olga", id_)])
         assert known == ({("olga", id_): FACTS} if project else {})
     # They go with their run.
@@ -300,6 +304,8 @@ DIFFERENT: list[tuple[Any, dict[str, Any], str]] = [
     (FACTS, {"metrics": ({"loss": 0.5}, {"loss": 0.2500001})}, "Metric loss"),
     (FACTS, {"metrics": ({}, {})}, "Metric loss"),
     (FACTS, {"environment": "venv"}, "Environment"),
+    (FACTS, {"states": (PointState.SUCCEEDED, PointState.FAILED)}, "Points"),
+    (FACTS, {"base": 2.0}, "Parameters"),
     (None, {}, "Packages"),
     (FACTS.model_copy(update={"software": Software(python="3.11.4")}), {}, "Packages"),
     *(
