@@ -28,8 +28,8 @@ TIMES_OUT = 90_000  # milliseconds: a visit of a minute
 
 
 @pytest.fixture
-def lab_url(demo: Any) -> Iterator[str]:
-    """The address of a running session of the project."""
+def owner(demo: Any) -> Iterator[Person]:
+    """The owner of a running session of the project."""
     for name in (VISITOR, READER):
         assert Person(demo.url, name).logged_in
     members = [{"person": VISITOR, "role": "member"}, {"person": READER, "role": "reader"}]
@@ -42,7 +42,7 @@ def lab_url(demo: Any) -> Iterator[str]:
         assert owner.launch(options, SERVER).status_code in (201, 202)
         owner.wait_ready(SERVER)
         try:
-            yield owner.session_url(SERVER)
+            yield owner
         finally:
             owner.stop(SERVER)
             number = {"number": caller.get(f"projects/{NAME}").json()["number"]}
@@ -59,11 +59,11 @@ def one_minute(route: Any) -> None:
 
 
 def test_a_colleague_opens_a_session_for_a_while(
-    demo: Any, browser: Any, page: Any, lab_url: str
+    demo: Any, browser: Any, page: Any, owner: Person
 ) -> None:
     context = browser.new_context(viewport={"width": 1300, "height": 900})
     context.set_default_timeout(SOON)
-    visitor = context.new_page()
+    visitor, lab_url = context.new_page(), owner.session_url(SERVER)
     try:
         log_in(page, demo, OWNER)
         page.wait_for_url(re.compile("/hub/|/user/"))
@@ -110,6 +110,8 @@ def test_a_colleague_opens_a_session_for_a_while(
         expect(visitor.locator("#visits")).to_be_empty(timeout=20_000)
         shut = guest.goto(f"{lab_url}lab")
         assert shut is not None and shut.status == 403
-        assert page.goto(f"{lab_url}lab").status == 200
+        expect(page.get_by_text(f"{VISITOR} can no longer use this session")).not_to_have_count(0)
+        assert owner.session("GET", "api/status", SERVER).status_code == 200
     finally:
         context.close()
+        page.goto("about:blank")  # Lab would tell that its session is stopped

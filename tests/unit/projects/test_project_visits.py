@@ -24,16 +24,19 @@ from portal.courses.live import helping
 from portal.errors import HubUnavailable
 from portal.handlers.base import entry
 from portal.handlers.routes import endpoints
+from portal.launch.course_space import CourseSpace
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.scope import PROJECTS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.space import Role, SpaceState
+from portal.models.space import STAFF, Role, SpaceState
 from portal.projects.models import Project, ProjectMember, StoredProject
 from portal.projects.parts import ProjectParts
 from portal.projects.settings import Projects
+from portal.projects.space import ProjectSpace
 from portal.projects.tables import ProjectTable
 from portal.projects.visit_endpoints import ENDPOINTS
 from portal.setting import SiteSettings
+from portal.spaces.job_space import JobSpace
 from portal.store import Store
 from portal.web.audit_rate_limit import AuditRateLimit
 from portal.work.course.kind import Room
@@ -373,6 +376,17 @@ async def test_a_session_of_a_project_is_none_of_a_course(site: Site) -> None:
         message = await site.refused(409, "session-0", method, f"session/{path}", body)
         assert message == "This session does not belong to a course."
     assert await site.parts.store.presence.of_course("proteins") == []
+
+
+def test_the_rule_that_the_hub_asks_once_more() -> None:
+    pairs = [(helper, owner) for helper in (*Role, None) for owner in (*Role, None)]
+    assert {pair for pair in pairs if ProjectSpace.may_help(*pair)} == {
+        (helper, owner) for helper in (Role.OWNER, Role.MEMBER) for owner in Role
+    }
+    assert {pair for pair in pairs if CourseSpace.may_help(*pair)} == {
+        (helper, Role.STUDENT) for helper in STAFF
+    }
+    assert not any(JobSpace.may_help(*pair) for pair in pairs)
 
 
 def test_why_a_project_has_no_room() -> None:
