@@ -87,7 +87,7 @@ def test_the_story_of_a_project(demo: Any, page: Any, tmp_path: Path) -> None:
     dialog.get_by_role("button", name="Add members").click()
     expect(page.locator("#members tr[data-key=student02]")).to_contain_text("reader")
     expect(page.locator("#project")).to_contain_text("used 0 of 100 GPU-hours")
-    expect(page.locator("#project")).to_contain_text("This site has none.")
+    expect(page.locator("#project")).to_contain_text(f"projects/{NAME}")
     check(page, "project")
 
     # A member launches for it, from the project's page.
