@@ -121,7 +121,7 @@ def test_what_is_left_and_who_used_it(page: Any) -> None:
 
 def test_what_is_not_known_is_said(page: Any) -> None:
     silent = {"slurm": (), "age": None, "first": "budget", "first_at": BUDGET.until}
-    money = SLURM.model_copy(update={**silent, "error": "Slurm does not answer."})
+    money = SLURM.model_copy(update={**silent, "problem": "Slurm does not answer."})
     nobody = usage_by_member([], ProjectUsageQuery(), time.time()).model_dump(mode="json")
     show(page, money.model_dump(mode="json"), nobody)
     left = page.locator("#money")
