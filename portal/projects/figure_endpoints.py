@@ -24,7 +24,7 @@ class Money(ProjectAction):
     @Operation("GPU-hours that a project has left, in the portal and in Slurm.")
     async def on_get(self, project: str) -> ProjectMoney:
         """Return both limits with their ends at the pace of the last seven days, the project's
-        last day, and what ends first. What Slurm does not tell is said in ``error``."""
+        last day, and what ends first. What Slurm does not tell is said in ``problem``."""
         return await self.project_parts.funds.of_project(self.stored)
 
 

@@ -43,7 +43,7 @@ class ProjectMoney(Frozen):
     account. ``enforced``: whether Slurm holds jobs for its limits, null if unknown; ``half_life``:
     seconds in which Slurm forgets half of the use, null if it does not; ``resets``: the period
     after which it forgets all, such as "MONTHLY", "" if it does not. ``age``: seconds since Slurm
-    was asked, null if it has not answered; ``error``: why the newest question was not answered.
+    was asked, null if it has not answered; ``problem``: why the newest question was not answered.
     ``first``: what ends first, at ``first_at``: "budget", "slurm", "end" (the project), "" if
     nothing is known to end.
     """
@@ -57,7 +57,7 @@ class ProjectMoney(Frozen):
     half_life: float | None = None
     resets: str = ""
     age: float | None = None
-    error: str = ""
+    problem: str = ""
     first: First = ""
     first_at: float | None = None
 
@@ -98,7 +98,7 @@ class ProjectFunds:
         try:
             answer = await self._cluster.account_limits(account)
         except (PortalError, TimeoutError) as error:
-            return {"error": _words(error)}
+            return {"problem": _words(error)}
         limits = answer.last
         assert limits is not None
         return {
@@ -107,7 +107,7 @@ class ProjectFunds:
             "half_life": limits.half_life,
             "resets": limits.resets,
             "age": answer.age,
-            "error": _words(answer.error) if answer.error else "",
+            "problem": _words(answer.error) if answer.error else "",
         }
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from looks import check
-from pages_alone import open_alone
+from pages_alone import ORIGIN, open_alone
 
 from portal.models.session.usage import UsageRow
 from portal.models.space import Role, SpaceState
@@ -25,7 +25,7 @@ expect = playwright.expect
 
 NOW = time.time()
 DAY = 86400.0
-CSV = "/services/portal/api/v1/projects/proteins/usage.csv"
+CSV = f"{ORIGIN}/services/portal/api/v1/projects/proteins/usage.csv"
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 PEOPLE = ("ada", "barbara", "carl", "dora", HOSTILE, "eve", "finn")
 LIMIT = "It is charged to the account of the project 'Proteins'. Ask an owner of the project."
@@ -113,7 +113,7 @@ def test_what_is_left_and_who_used_it(page: Any) -> None:
     expect(page.locator("#project")).to_contain_text("256 GB free of its quota of 512 GB")
     check(page, "project-usage-alone")
     assert page.evaluate("window.hacked") is None
-    page.get_by_label("By").select_option("week")
+    page.get_by_label("By", exact=True).select_option("week")
     expect(page.locator("#usage-words")).to_contain_text("in 26 weeks of UTC")
     expect(page.locator("#usage-rows tbody tr")).to_have_count(26)
     expect(link).to_have_attribute("href", f"{CSV}?period=week&last=26")
@@ -121,7 +121,7 @@ def test_what_is_left_and_who_used_it(page: Any) -> None:
 
 def test_what_is_not_known_is_said(page: Any) -> None:
     silent = {"slurm": (), "age": None, "first": "budget", "first_at": BUDGET.until}
-    money = SLURM.model_copy(update={**silent, "error": "Slurm does not answer."})
+    money = SLURM.model_copy(update={**silent, "problem": "Slurm does not answer."})
     nobody = usage_by_member([], ProjectUsageQuery(), time.time()).model_dump(mode="json")
     show(page, money.model_dump(mode="json"), nobody)
     left = page.locator("#money")

@@ -76,10 +76,10 @@ function numbers(periods, lines, nameOf) {
 }
 
 function moneyParts(money) {
-  const { account, slurm, error, age, half_life: half, resets, first, first_at: at, ends } = money;
+  const { account, slurm, problem, age, half_life: half, resets, first, first_at: at, ends } = money;
   const limits = slurm.map((use) => [`Slurm’s account ${use.account}`, `${slurmWords(use)}${money.enforced === false ? ". Slurm counts this limit and does not enforce it" : ""}`]);
-  const none = account && !error && !limits.length ? [["Slurm’s account", `Slurm sets ${account} no limit on use (GrpTRESMins).`]] : [];
-  const silent = error ? [["Slurm’s account", `${error}${age === null ? " What the account has left is not known." : ` This is from ${duration(age)} ago.`}`]] : [];
+  const none = account && !problem && !limits.length ? [["Slurm’s account", `Slurm sets ${account} no limit on use (GrpTRESMins).`]] : [];
+  const silent = problem ? [["Slurm’s account", `${problem}${age === null ? " What the account has left is not known." : ` This is from ${duration(age)} ago.`}`]] : [];
   const forgets = [half ? `half of the use in ${duration(half)}` : "", resets ? `all of it ${RESETS[resets] ?? resets.toLowerCase()}` : ""].filter(Boolean);
   return [
     facts([

@@ -86,7 +86,7 @@ async def test_two_jobs_at_the_end_of_the_limit(
         ("teaching", "gres/gpu", 1),
         ("science", "cpu", 1000),
     ]
-    assert told["enforced"] is True and told["half_life"] == 7 * 86400 and told["error"] == ""
+    assert told["enforced"] is True and told["half_life"] == 7 * 86400 and told["problem"] == ""
     assert told["slurm"][0]["used"] == 0
     # Each would end within the hour, both do not: neither is refused, one starts.
     ids = [*await asyncio.gather(*(submit(cluster, 40, "--gpus=1") for _ in range(2)))]

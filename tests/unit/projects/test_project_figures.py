@@ -82,7 +82,7 @@ async def test_the_limit_of_slurm_ends_before_the_budget(site: Site) -> None:
     left = 5 / 7 * (time.time() - begin)
     assert gpu["until"] - time.time() == pytest.approx(left, abs=5)
     assert (told["first"], told["first_at"]) == ("slurm", gpu["until"])
-    assert (told["enforced"], told["error"], told["half_life"]) == (True, "", None)
+    assert (told["enforced"], told["problem"], told["half_life"]) == (True, "", None)
     assert 0 <= told["age"] < 60
 
 
@@ -116,7 +116,7 @@ async def test_a_silent_slurm_is_said_and_its_last_answer_stays(site: Site) -> N
     await site.approved()
     await used(site, "mike", 3)
     told = await money(site)
-    assert told["error"] == "Slurm does not answer." and told["age"] is None
+    assert told["problem"] == "Slurm does not answer." and told["age"] is None
     assert told["slurm"] == [] and told["first"] == "budget"
     runner = slurm(site, "gres/gpu=60(30)")
     assert (await money(site))["slurm"][0]["used"] == 0.5
@@ -129,13 +129,13 @@ async def test_a_silent_slurm_is_said_and_its_last_answer_stays(site: Site) -> N
     answer.invalidate()
     told = await money(site)
     assert told["slurm"][0]["used"] == 0.5
-    assert told["error"] == "Slurm does not answer: connection refused."
+    assert told["problem"] == "Slurm does not answer: connection refused."
 
 
 async def test_without_an_account_slurm_is_not_asked(site: Site) -> None:
     await site.approved(account=None)
     told = await money(site)
-    assert (told["account"], told["weekly"], told["error"]) == (None, None, "")
+    assert (told["account"], told["weekly"], told["problem"]) == (None, None, "")
 
 
 async def test_usage_by_member_and_day(site: Site) -> None:
