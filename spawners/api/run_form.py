@@ -88,8 +88,10 @@ class RunFormHandler(MovesBase):
             folder = "/".join(quote(name, safe="") for name in names)
             return f"/{folder}?{urlencode({'type': 'directory', 'content': 1})}"
         if part == "source":
-            first_cell = self.get_query_argument("first_cell", "")
-            return f"?{urlencode({'path': path, 'first_cell': first_cell})}"
+            more = {
+                name: self.get_query_argument(name, "") for name in ("first_cell", "in_project")
+            }
+            return f"?{urlencode({'path': path, **more})}"
         return ""
 
     def _spawner(self, name: str, server: str) -> Any:

@@ -141,12 +141,6 @@ class _OfFile(ProjectAction):
                 return record
         raise NotFound("This session of the project does not run any more. Choose another one.")
 
-    async def path_of(self, run: FileRun) -> str:
-        """Return the path of a run's script as sessions know it, whose files begin in the project's
-        folder, or without one in the home."""
-        folder = await self.project_parts.rooms.of_project(self.stored.name)
-        return run.source if folder.exists else f"{self.stored.name}/{run.source}"
-
     async def differences(
         self, contents: Contents, run: FileRun, session: SessionRecord | None
     ) -> tuple[Difference, ...]:
@@ -156,7 +150,7 @@ class _OfFile(ProjectAction):
         await catalog.load()
         if session is not None:
             ask = self.parts.hub.ask_run_form
-            query = {"path": await self.path_of(run)}
+            query = {"path": run.source, "in_project": "1"}
             told = await ask(self.person.name, session.server, "source", query)
             script = f"sha256:{told.get('sha256') or ''}" if told.get("sha256") else ""
         return tuple(before_start(contents, run, catalog.environments, script))
@@ -286,7 +280,7 @@ class ProjectFileRun(_OfFile):
                     at=time.time(),
                 )
             )
-            body = request_of(entry, id_) | {"source": await self.path_of(entry)}
+            body = request_of(entry, id_)
             ask = self.parts.hub.ask_run_form
             answer = await ask(self.person.name, session.server, "start", {}, body)
             name = str(answer.get("name") or entry.name)
@@ -307,7 +301,8 @@ def request_of(run: FileRun, id_: str) -> dict[str, Any]:
     """Return what a session is asked for (portal_session/runs/request.py)."""
     return {
         "id": id_,
-        "source": run.source,
+        "source": run.source,  # below the project's folder
+        "in_project": True,
         "name": run.name,
         "environment": run.environment,
         "rows": [dict(point) for point in run.points],

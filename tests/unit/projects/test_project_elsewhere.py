@@ -51,7 +51,7 @@ class Session:
     ) -> dict[str, Any]:
         assert (user, server) == ("mike", "work")
         if part == "source":
-            if query["path"] != "proteins/src/train.py":
+            if query != {"path": "src/train.py", "in_project": "1"}:
                 raise InvalidRequest(f"There is no file '{query['path']}'. Check the path.")
             return {"sha256": self.sha256, "name": "train", "parameters": None}
         assert part == "start"
@@ -289,7 +289,8 @@ async def test_a_run_of_the_file_is_repeated_and_its_differences_are_told(
     (body,) = imported.started
     assert started["name"] == "sweep-2" and started["differences"] == [expected]
     assert body["rows"] == [{"lr": 1.0, "opt": "adam"}, {"lr": 0.1, "opt": "adam"}]
-    assert body["source"] == "proteins/src/train.py" and body["environment"] == "lab"
+    assert body["source"] == "src/train.py" and body["in_project"] is True
+    assert body["environment"] == "lab"
     assert body["resources"] == {"gpus": 1, "memory": "4G"}
     # It ends: all is equal.
     await ended(site, "mike", started["id"], name="sweep-2")

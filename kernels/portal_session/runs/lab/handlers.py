@@ -21,6 +21,7 @@ from tornado.web import authenticated
 
 from ...local_api import LocalHandler, Refused
 from ...portal_error import Patience, PortalError
+from ...project_files import folder_of
 from ...service import ServiceError
 from ...situation import in_thread
 from .. import RunError, about
@@ -55,11 +56,18 @@ class RunDialog:
         """Send the service a request that has a path of the broker. Raises ServiceError."""
         return self.ask_service(method, service_path(method, path), body)
 
-    def file_facts(self, path: str, first_cell: bool = False) -> dict[str, Any]:
+    def root_of(self, in_project: Any) -> Path:
+        """Return the folder that a path begins in: the server's or, if it is of a project's file,
+        where that project's files are for this session."""
+        return folder_of(os.environ) if in_project else self.root
+
+    def file_facts(
+        self, path: str, first_cell: bool = False, in_project: bool = False
+    ) -> dict[str, Any]:
         """Return the name for a run of this file, its SHA-256, and its parameters; null of a
         script, which takes any. ``first_cell``: as of a RunRequest. Raises RunError."""
         with about("source"):
-            source = read_source(source_path(path, self.root))
+            source = read_source(source_path(path, self.root_of(in_project)))
             if first_cell:
                 source = with_first_cell(source)
             parameters = declared(source)
@@ -116,7 +124,7 @@ class RunDialog:
         return answer.result()
 
     def _start(self, body: dict[str, Any]) -> dict[str, Any]:
-        path = source_path(body.get("source"), self.root)
+        path = source_path(body.get("source"), self.root_of(body.get("in_project")))
         if body.get("cell") is None:
             started = self._begin(body, path)
         else:
@@ -215,7 +223,9 @@ class SourceHandler(_Handler):
         """Answer `RunDialog.file_facts`."""
         self.check_owner()
         first_cell = self.get_query_argument("first_cell", "") == "1"
-        await self.answered(self.dialog.file_facts, self.get_query_argument("path", ""), first_cell)
+        in_project = self.get_query_argument("in_project", "") == "1"
+        path = self.get_query_argument("path", "")
+        await self.answered(self.dialog.file_facts, path, first_cell, in_project)
 
 
 class PointsHandler(_Handler):

@@ -118,6 +118,20 @@ async def test_the_parameters_of_a_notebook(site: Site) -> None:
     )
 
 
+async def test_a_path_of_a_project_begins_in_its_folder(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the server's own files begin."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "only.py").write_text("print(1)\n")
+    monkeypatch.setenv("PORTAL_PROJECT_FOLDER", str(folder))
+    assert (await site.ask("GET", "/source?path=only.py"))[0] == 400
+    status, answer = await site.ask("GET", "/source?path=only.py&in_project=1")
+    assert (status, answer["sha256"]) == (200, sha256_of(folder / "only.py"))
+    assert (await site.ask("GET", "/source?path=../home/train.py&in_project=1"))[0] == 400
+
+
 async def test_the_first_cell_has_the_parameters_on_request(site: Site) -> None:
     """The tag is in the copy that is executed; the notebook stays as it is."""
     markdown = {"cell_type": "markdown", "metadata": {}, "source": "# Training"}
