@@ -16,24 +16,23 @@ const table = new Table(byId("endpoints"), {
   label: "endpoints-title",
   key: (endpoint) => endpoint.name,
   columns: [
-    { head: "Model", wide: true, cell: (endpoint) => [el("a.first", { href: `${facts.prefix}endpoints/${endpoint.name}` }, endpoint.name), el("span.second", about(endpoint))] },
+    { head: "Model", wide: true, cell: (endpoint) => [el("a.first", { href: `${facts.prefix}endpoints/${endpoint.name}` }, endpoint.name), ...about(endpoint).map((text) => el("span.second", text)), addressOf(endpoint.address)] },
     { head: "State", cell: ({ state }) => statePill(state) },
     { head: "Replicas ready", number: true, cell: ({ ready }) => String(ready) },
     { head: "Requests, week", number: true, cell: ({ requests }) => (requests === null ? "–" : short(requests)) },
     { head: "GPU-hours, week", number: true, cell: ({ gpu_hours: hours }) => (hours === null ? "–" : short(hours)) },
     { head: "Last request", cell: ({ active_at: at }) => (at ? el("span.nowrap", { title: exactly(at) }, clock(at)) : "–") },
-    { head: "Address", cell: ({ address }) => addressOf(address) },
   ],
 });
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
 
-const about = ({ owner, shared, problem }) => [owner === facts.user ? "yours" : `by ${owner}`, shared ? "shared with the project" : null, problem].filter(Boolean).join("; ");
+const about = ({ owner, shared, problem }) => [`${owner === facts.user ? "yours" : `by ${owner}`}${shared ? "; shared with the project" : ""}`, problem].filter(Boolean);
 
 function addressOf(address) {
   const url = `${window.location.origin}${address}`;
   const copy = button("Copy", () => {});
   copies(copy, url, "Address copied.");
-  return [el("code.project-address", url), " ", copy];
+  return el("div", el("code.project-address", url), " ", copy);
 }
 
 async function load() {
