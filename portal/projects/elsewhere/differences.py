@@ -84,8 +84,10 @@ def after_end(
             found.append(Difference(what="git state", **sides))
     found += _of_software(contents.software_of(run), now.software)
     for name, best in run.metrics.items():
-        here = metrics.get(name)
-        found += _changed(f"Metric {name}", _in_words(best), _in_words(here) if here else "")
+        now_best = metrics.get(name)
+        found += _changed(
+            f"Metric {name}", _in_words(best), _in_words(now_best) if now_best else ""
+        )
     return found
 
 
