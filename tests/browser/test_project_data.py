@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from looks import violations
-from session_server import BASE, TOKEN, SessionServer, a_server
+from session_server import BASE, TOKEN, SessionServer, a_server, wait_for
 
 expect = pytest.importorskip("playwright.sync_api").expect
 MIB = 1 << 20
@@ -26,13 +27,16 @@ def server(lab_python: Path) -> Iterator[SessionServer]:
 @pytest.fixture
 def panel(server: SessionServer, page: Any) -> Any:
     """The panel, with ``data`` in the file browser."""
-    opened(server, page)
-    return page.get_by_role("region", name="Uploads", exact=True)
+    return opened(server, page)
 
 
-def opened(server: SessionServer, page: Any) -> None:
+def opened(server: SessionServer, page: Any) -> Any:
     page.goto(f"{server.url}{BASE}lab/tree/data?token={TOKEN}&reset")
-    page.get_by_role("tab", name="Uploads: large files").click()
+    page.locator("[data-id=portal-uploads-panel]").click()
+    # The file browser opens its folder late.
+    region = page.get_by_role("region", name="Uploads", exact=True)
+    expect(region).to_contain_text("To: data")
+    return region
 
 
 def choose(page: Any, panel: Any, *files: Path) -> None:
@@ -44,32 +48,33 @@ def choose(page: Any, panel: Any, *files: Path) -> None:
 def test_a_file_that_a_closed_page_has_left(
     server: SessionServer, page: Any, panel: Any, tmp_path: Path
 ) -> None:
-    file = tmp_path / "large.bin"
-    data = random.Random(1).randbytes(70 * MIB)  # more than a piece
+    file, target = tmp_path / "large.bin", server.home / "data" / "large.bin"
+    data = random.Random(1).randbytes(40 * MIB)
     file.write_bytes(data)
-    pieces = []
-
-    def second_fails(route: Any) -> None:
-        """Let the network fail after the first piece."""
-        pieces.append(route.request.headers.get("upload-offset"))
-        route.abort() if len(pieces) > 1 else route.continue_()
-
-    page.route("**/portal/uploads/*", second_fails)
-    expect(panel).to_contain_text("To: data")
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 10 * MIB}
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    network.send("Network.emulateNetworkConditions", slow)
     choose(page, panel, file)
-    expect(panel.get_by_role("status")).to_contain_text("67 MB of 73 MB", timeout=60_000)
-    assert not (server.home / "data" / "large.bin").exists()
+    wait_for(lambda: any(path.stat().st_size > 2 * MIB for path in target.parent.glob("*.part")))
     panel.get_by_role("button", name="Pause the upload of large.bin").click()
-    expect(panel.get_by_role("status")).to_contain_text("Paused. 67 MB of 73 MB.")
+    expect(panel.get_by_role("status")).to_contain_text(re.compile(r"Paused\. \d.* of 42 MB\."))
     assert violations(page, ".portal-Panel") == []
-    page.unroute("**/portal/uploads/*")
+    assert not target.exists()
+    page.goto(f"{server.url}{BASE}api")
     opened(server, page)
-    expect(panel.get_by_role("list", name="Unfinished uploads")).to_contain_text("67 MB of 73 MB")
+    unfinished = panel.get_by_role("list", name="Unfinished uploads")
+    expect(unfinished).to_contain_text(f"of 42 MB, to {target.parent}")
+    network.send("Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1})
+    (part,) = target.parent.glob("*.part")
+    arrived = part.stat()
+    assert arrived.st_size < len(data)
     choose(page, panel, file)
-    expect(panel.get_by_role("status")).to_contain_text("73 MB have arrived.", timeout=60_000)
-    whole = (server.home / "data" / "large.bin").read_bytes()
+    expect(panel.get_by_role("status")).to_contain_text("42 MB have arrived.", timeout=60_000)
+    whole = target.read_bytes()
     assert hashlib.sha256(whole).digest() == hashlib.sha256(data).digest()
-    expect(panel.get_by_role("list", name="Unfinished uploads")).to_have_text("")
+    assert target.stat().st_ino == arrived.st_ino  # it went on
+    expect(unfinished).to_be_empty()
 
 
 def test_a_file_that_is_there_is_replaced_after_a_question(

@@ -53,8 +53,9 @@ export class Transfer {
     this._draw('');
   }
 
-  get id(): string {
-    return this._upload.url?.split('/').pop() ?? '';
+  isOf(item: Unfinished): boolean {
+    // A new upload has no address until the server has answered.
+    return this._upload.url?.split('/').pop() === item.id || sameFile(this._file, item);
   }
 
   get goesOn(): boolean {
@@ -148,6 +149,12 @@ export class Transfer {
     this._words.classList.toggle('portal-mod-problem', this._state === 'failed');
     write(this._words, words);
   }
+}
+
+/** Whether `item` is what has arrived of a file, as far as its name, size and time tell. */
+export function sameFile(file: File, item: Unfinished): boolean {
+  const { name, length, modified } = item;
+  return name === file.name && length === file.size && modified === String(file.lastModified);
 }
 
 function address(id = ''): string {

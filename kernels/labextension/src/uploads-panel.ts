@@ -4,7 +4,7 @@ import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { ask } from './api';
 import { told } from './commands';
 import { button, element, write } from './elements';
-import { Transfer } from './transfer';
+import { sameFile, Transfer } from './transfer';
 import type { Unfinished } from './uploads';
 import { bytes } from './words';
 
@@ -61,12 +61,7 @@ export class UploadsPanel {
     const folder = this._folder();
     const left = await this._unfinished();
     for (const file of files) {
-      const before = left.find(
-        item =>
-          item.name === file.name &&
-          item.length === file.size &&
-          item.modified === String(file.lastModified)
-      );
+      const before = left.find(item => sameFile(file, item));
       const transfer = new Transfer(file, folder, before, {
         ended: () => void this._lookAtLeft(),
         removed: gone => {
@@ -88,8 +83,9 @@ export class UploadsPanel {
 
   /** Shows what earlier pages have left unfinished. */
   private async _lookAtLeft(): Promise<void> {
-    const shown = new Set([...this._transfers].map(transfer => transfer.id));
-    const items = (await this._unfinished()).filter(item => !shown.has(item.id));
+    const unfinished = await this._unfinished();
+    const shown = [...this._transfers];
+    const items = unfinished.filter(item => !shown.some(transfer => transfer.isOf(item)));
     this._leftTitle.hidden = !items.length;
     this._left.replaceChildren(
       ...items.map(item => {

@@ -158,6 +158,19 @@ def test_refusals(portal: Portal, tmp_path: Path, argv: list[str], words: str) -
     assert (tmp_path / "there.zip").read_text() == "kept"
 
 
+def test_a_name_that_was_taken_meanwhile(portal: Portal, tmp_path: Path) -> None:
+    class Slow(Portal):
+        def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+            if "/points?" in path:  # the file is half-written
+                (tmp_path / "train.zip").write_text("another's")
+            return super().ask(method, path, body)
+
+    with pytest.raises(RunError, match="exists by now"):
+        archived(Slow(portal.item))
+    assert (tmp_path / "train.zip").read_text() == "another's"
+    assert list(tmp_path.glob(".*")) == []
+
+
 def test_runs_that_cannot_be_archived(portal: Portal, tmp_path: Path) -> None:
     folder = Path(portal.item["folder"])
     (folder / os.fsdecode(b"\xff")).touch()
