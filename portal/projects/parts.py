@@ -86,7 +86,7 @@ class ProjectParts:
     async def _keep_folders(self) -> None:
         keeping, log = self.folders, self._services.log
         try:
-            await Periodic("Folders of projects", keeping.look, keeping.interval, log).run()
+            await Periodic("Folders of projects", keeping.keep_folders, keeping.interval, log).run()
         finally:
             await keeping.stop()
 

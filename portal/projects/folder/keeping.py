@@ -46,7 +46,7 @@ class FolderKeeping:
         self._problems: dict[str, str] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(self) -> None:
+    async def keep_folders(self) -> None:
         """Begin what is due. Raises StoreUnavailable."""
         if not await asyncio.to_thread(self._folders.file.exists):
             return

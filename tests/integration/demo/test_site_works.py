@@ -123,7 +123,7 @@ def test_what_cannot_be_is_refused_in_words(site: Demo) -> None:
     assert "The limit is 3." in refused(403, replicas=4)
     wrong = {"environment": "python-venv", "workers": {"seconds": 0}}
     assert "The 'seconds' of a replica set must be" in refused(400, options=wrong)
-    assert "must be an object with 'course', 'id', 'number', 'seconds'" in refused(
+    assert "must be an object with 'course', 'id', 'number', 'project', 'seconds'" in refused(
         400, options={"workers": {"image": "x"}}
     )
     assert "'gpus' must be" in refused(400, options={"gpus": "many"})

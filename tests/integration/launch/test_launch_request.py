@@ -423,7 +423,7 @@ def test_what_says_nothing_is_in_the_document_too(name: str, nothing: str | None
 
 def test_every_field_of_a_session_is_in_the_table() -> None:
     assert list(OF) == list(Resources.model_fields)
-    assert list(document()["properties"]) == ["course", "environment", *OF]
+    assert list(document()["properties"]) == ["course", "project", "environment", *OF]
     shown = fields_of_move(list(CLUSTER.nodes.values()))
     assert [one.name for one in shown] == [
         *("gpus", "gpu_type", "cpus", "memory", "time"),

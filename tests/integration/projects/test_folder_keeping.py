@@ -63,7 +63,7 @@ class Site:
         return ProjectMember(project=project, person=person, role=role)
 
     async def settled(self) -> None:
-        await self.keeping.look()
+        await self.keeping.keep_folders()
         await asyncio.gather(*self.keeping._under_way.values())
 
     def calls(self) -> list[tuple[str, str, dict[str, str]]]:
@@ -145,12 +145,12 @@ async def test_members_without_an_account_are_named(site: Site) -> None:
 async def test_a_leaver_does_not_wait_for_a_walk_through_the_files(site: Site) -> None:
     await site.add("proteins", ada=Role.OWNER, eve=Role.MEMBER)
     (site.place / "proteins-walks").touch()
-    await site.keeping.look()
+    await site.keeping.keep_folders()
     await until((site.place / "calls").exists)
-    await site.keeping.look()
+    await site.keeping.keep_folders()
     assert len(site.calls()) == 1, "the same is not done twice at once"
     await site.table.members.remove("proteins", ["eve"])
-    await site.keeping.look()
+    await site.keeping.keep_folders()
     await until((site.place / "calls").exists)
     assert site.calls() == [("proteins", "make", {"ada": "owner"})]
     (site.place / "proteins-walks").unlink()
