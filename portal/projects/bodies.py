@@ -13,8 +13,8 @@ from portal.models import Frozen
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.space import Login, Role, SpaceName, SpaceState
 
-from .members import MOST
 from .models import Project, ProjectRole
+from .people.members import MOST
 
 Number = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 _Answer = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True), *PLAIN_TEXT]

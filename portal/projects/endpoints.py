@@ -25,16 +25,16 @@ from .bodies import (
     ProjectStep,
 )
 from .elsewhere.endpoints import ENDPOINTS as ELSEWHERE
-from .figure_endpoints import ENDPOINTS as OF_FIGURES
 from .files import ENDPOINTS as OF_FILES
-from .member_endpoints import ENDPOINTS as OF_MEMBERS
 from .models import StoredProject
+from .money.endpoints import ENDPOINTS as OF_FIGURES
 from .parts import ProjectParts
+from .people.endpoints import ENDPOINTS as OF_MEMBERS
 from .runs import ENDPOINTS as OF_RUNS
 from .served import ENDPOINTS as OF_SERVED
 from .tables import ProjectTable
 from .view import detail_of, item_of
-from .visit_endpoints import ENDPOINTS as OF_VISITS
+from .visits.endpoints import ENDPOINTS as OF_VISITS
 
 Decision = Callable[[StoredProject, int, Person, str], Awaitable[StoredProject]]
 

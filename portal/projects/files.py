@@ -14,8 +14,8 @@ from .bodies import ImportedProject, ProjectDetail
 from .elsewhere.contents import contents_of
 from .elsewhere.creation import create_from
 from .elsewhere.document import project_text, read_project
+from .folder.place import folder_path
 from .parts import ProjectParts
-from .place import folder_path
 from .view import detail_of
 
 MEDIA = "text/plain; charset=utf-8"  # a browser shows it, and runs nothing of it

@@ -18,15 +18,15 @@ from portal.periodic import Periodic
 from .elsewhere.templates import ProjectTemplates
 from .folder.folders import ProjectFolders
 from .folder.keeping import FolderKeeping
-from .leaving import Leaving
-from .members import ProjectMembers
-from .money import ProjectFunds
-from .room import FolderRooms
+from .folder.room import FolderRooms
+from .money.funds import ProjectFunds
+from .people.leaving import Leaving
+from .people.members import ProjectMembers
 from .rules import ProjectRules
 from .service import ProjectService
 from .settings import Projects
 from .tables import ProjectTable
-from .visits import Visits
+from .visits.visits import Visits
 
 if TYPE_CHECKING:
     from portal.assembly import Services

@@ -14,8 +14,8 @@ from portal.models.space import Role, SpaceState
 from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 
-from .members import MOST, ProjectMembers
 from .models import Project, ProjectMember, StoredProject
+from .people.members import MOST, ProjectMembers
 from .rules import ProjectRules
 from .settings import Projects
 from .tables import ProjectTable

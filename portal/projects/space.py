@@ -40,7 +40,7 @@ class ProjectSpace(JobSpace):
     offered = True
     more_choices = frozenset({"partition", "qos", "constraint"})
     launch = "spawners.launch.projects:ProjectLaunch"
-    help_rules = "portal.projects.visits:VisitRules"
+    help_rules = "portal.projects.visits.visits:VisitRules"
 
     folder: AbsolutePath | None = None
 

@@ -8,7 +8,7 @@ from portal.errors import NotAllowed, Unavailable
 from portal.launch.kinds.kind import AskedFor, Kind, LaunchFacts
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.space import Role
-from portal.projects.place import folder_path, is_folder
+from portal.projects.folder.place import folder_path, is_folder
 from portal.projects.settings import Projects
 from portal.projects.space import ProjectSpace
 from portal.spaces.job_space import JobSpace

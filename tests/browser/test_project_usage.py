@@ -16,8 +16,8 @@ from portal.models.session.usage import UsageRow
 from portal.models.space import Role, SpaceState
 from portal.projects.bodies import BudgetUse, FolderItem, ProjectDetail, WorkItem
 from portal.projects.models import Project
-from portal.projects.money import ProjectMoney, SlurmUse
-from portal.projects.usage import ProjectUsageQuery, usage_by_member
+from portal.projects.money.funds import ProjectMoney, SlurmUse
+from portal.projects.money.usage import ProjectUsageQuery, usage_by_member
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")

@@ -28,8 +28,8 @@ from portal.models.session.run_conditions import Conditions, Software
 from portal.models.space import Login, Role
 from portal.safe_path import unsafe
 
-from ..members import MOST
 from ..models import Project, ProjectMember
+from ..people.members import MOST
 
 LONGEST = 200_000  # characters of a document
 MOST_RUNS = 50

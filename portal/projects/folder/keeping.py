@@ -16,9 +16,9 @@ from portal.models.space import SpaceState
 from portal.store import Store
 
 from ..models import ProjectMember, StoredProject
-from ..place import is_folder
 from ..tables import ProjectTable
 from .folders import FolderRole, ProjectFolders
+from .place import is_folder
 
 _AT_ONCE = 16  # calls of the program; each can walk through a large folder
 _SHOWN = 5  # names in a sentence

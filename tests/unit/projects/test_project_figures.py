@@ -23,7 +23,7 @@ from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import JobState
 from portal.models.session.usage import JobUsage
 from portal.projects import room, usage
-from portal.projects.room import FolderRooms, read_folder
+from portal.projects.folder.room import FolderRooms, read_folder
 
 DAY = 86400
 

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from portal.projects.forecast import (
+from portal.projects.money.forecast import (
     DAY,
     WEEK,
     budget_use,

@@ -34,7 +34,7 @@ from portal.projects.parts import ProjectParts
 from portal.projects.settings import Projects
 from portal.projects.space import ProjectSpace
 from portal.projects.tables import ProjectTable
-from portal.projects.visit_endpoints import ENDPOINTS
+from portal.projects.visits.endpoints import ENDPOINTS
 from portal.setting import SiteSettings
 from portal.spaces.job_space import JobSpace
 from portal.store import Store

@@ -24,9 +24,9 @@ from portal.models.session.resources import Resources
 from portal.models.session.session import SessionState
 from portal.models.space import Role, SpaceState
 from portal.notices import Notices
-from portal.projects.leaving import Leaving
-from portal.projects.members import ProjectMembers
 from portal.projects.models import Project, ProjectMember, StoredProject
+from portal.projects.people.leaving import Leaving
+from portal.projects.people.members import ProjectMembers
 from portal.projects.settings import Projects
 from portal.projects.tables import ProjectTable
 from portal.store import Store

@@ -17,9 +17,9 @@ from portal.service_accounts import is_service, service_accounts
 from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 
-from .models import ProjectMember, StoredProject
-from .settings import Projects
-from .tables import ProjectTable
+from ..models import ProjectMember, StoredProject
+from ..settings import Projects
+from ..tables import ProjectTable
 
 MOST = 1000  # members of a project
 

@@ -17,8 +17,8 @@ from portal.models.situation import ProjectSituation
 from portal.models.space import Role, StoredSpace
 from portal.spaces.help_rules import HelpRules
 
-from .audit import ProjectAudit
-from .models import WORKERS
+from ..audit import ProjectAudit
+from ..models import WORKERS
 
 if TYPE_CHECKING:
     from portal.assembly import Services

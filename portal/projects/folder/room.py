@@ -9,7 +9,7 @@ from pathlib import Path
 
 from portal.cache import SharedAnswers
 
-from .bodies import FolderItem
+from ..bodies import FolderItem
 from .place import folder_path, is_folder
 
 _AGE = 4.0  # seconds for which an answer is fresh: a page asks every 5

@@ -6,9 +6,9 @@ from portal.errors import InvalidRequest
 from portal.handlers.base.endpoint import Operation
 from portal.models.scope import PROJECTS_MANAGE
 
-from .access import EVERYONE, ProjectAction
-from .audit import ProjectAudit
-from .bodies import HandOver, MemberQuery, ProjectDetail, WantedMembers
+from ..access import EVERYONE, ProjectAction
+from ..audit import ProjectAudit
+from ..bodies import HandOver, MemberQuery, ProjectDetail, WantedMembers
 from .members import MOST
 
 

@@ -13,9 +13,9 @@ from portal.models.cluster.account_limits import AccountLimits, TresLimit
 from portal.slurm import Cluster
 from portal.store import Store
 
-from .bodies import BudgetUse
+from ..bodies import BudgetUse
+from ..models import StoredProject
 from .forecast import budget_use, end_of, pace_start, used_up_at, weekly_pace
-from .models import StoredProject
 
 _GPUS = "gres/gpu"
 _AGE = 120.0  # seconds for which the pace of an account is known: it is a sum over many jobs

@@ -20,10 +20,10 @@ from portal.models.situation import Message
 from portal.models.space import Role, SpaceState
 from portal.store import Store
 
-from .audit import ProjectAudit
+from ..audit import ProjectAudit
+from ..models import ProjectMember, StoredProject
+from ..tables import ProjectTable
 from .members import ProjectMembers
-from .models import ProjectMember, StoredProject
-from .tables import ProjectTable
 
 _ACTOR = "the portal"
 _GROUPS = 120.0  # seconds between two copies of a group

@@ -11,8 +11,8 @@ from portal.handlers.base.csv import MEDIA, CsvEndpoint
 from portal.handlers.base.endpoint import Operation
 from portal.models.session.usage import UsageRow
 
-from .access import ProjectAction
-from .money import ProjectMoney
+from ..access import ProjectAction
+from .funds import ProjectMoney
 from .usage import ProjectUsage, ProjectUsageQuery, rows_of, usage_by_member
 
 

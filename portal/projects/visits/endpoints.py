@@ -17,9 +17,9 @@ from portal.models.scope import PROJECTS_MANAGE
 from portal.models.space import Login, Role, SpaceState
 from portal.models.words import duration
 
-from .access import EVERYONE, ProjectAction
-from .audit import ProjectAudit
-from .models import WORKERS
+from ..access import EVERYONE, ProjectAction
+from ..audit import ProjectAudit
+from ..models import WORKERS
 
 _ID = "[0-9]{1,9}"
 

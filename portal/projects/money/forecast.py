@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time, timedelta
 from math import log
 
-from .bodies import BudgetUse
+from ..bodies import BudgetUse
 
 DAY = 86400.0
 WEEK = 7 * DAY

@@ -1,0 +1,1 @@
+"""Money of projects: budgets, limits of Slurm, usage."""

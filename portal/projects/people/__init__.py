@@ -1,0 +1,1 @@
+"""People of projects: who is in one, and what follows when someone leaves."""

@@ -1,0 +1,1 @@
+"""Visits: a member in a colleague's session, by consent."""
