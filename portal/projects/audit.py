@@ -18,6 +18,8 @@ class ProjectAudit(AuditedAction):
     REFUSE_PROJECT = "refuse-project"
     ARCHIVE_PROJECT = "archive-project"
     RESTORE_PROJECT = "restore-project"
+    SET_PROJECT_STORAGE = "set-project-storage"
+    REMOVE_PROJECT_STORAGE = "remove-project-storage"
     SET_PROJECT_MEMBERS = "set-project-members"
     REMOVE_PROJECT_MEMBER = "remove-project-member"
     LEAVE_PROJECT = "leave-project"

@@ -32,6 +32,7 @@ from .parts import ProjectParts
 from .people.endpoints import ENDPOINTS as OF_MEMBERS
 from .runs import ENDPOINTS as OF_RUNS
 from .served import ENDPOINTS as OF_SERVED
+from .storage.endpoints import ENDPOINTS as OF_STORAGES
 from .tables import ProjectTable
 from .view import detail_of, item_of
 from .visits.endpoints import ENDPOINTS as OF_VISITS
@@ -184,6 +185,7 @@ ENDPOINTS = (
     *OF_MEMBERS,
     *OF_RUNS,
     *OF_SERVED,
+    *OF_STORAGES,
     *OF_VISITS,
     ProjectApproval,
     ProjectRefusal,

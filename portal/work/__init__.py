@@ -14,6 +14,7 @@ from portal.projects.audit import ProjectAudit
 from portal.projects.elsewhere.tables import ProjectContentTable, ProjectRepetitionTable
 from portal.projects.settings import Projects
 from portal.projects.space import ProjectSpace
+from portal.projects.storage.tables import ProjectStorageTable
 from portal.projects.tables import ProjectTable
 from portal.work.course.kind import Preview, Rehearsal, Room
 from portal.work.kernel.kind import JobKernel
@@ -68,7 +69,7 @@ add_features(
         settings=(Projects,),
         spaces=(ProjectSpace,),
         actions=(ProjectAudit,),
-        tables=(ProjectTable, ProjectContentTable, ProjectRepetitionTable),
+        tables=(ProjectTable, ProjectContentTable, ProjectRepetitionTable, ProjectStorageTable),
         parts="portal.projects.parts:ProjectParts",
         endpoints="portal.projects.endpoints:ENDPOINTS",
         pages="portal.projects.pages:PROJECT_PAGES",

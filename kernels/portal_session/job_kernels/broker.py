@@ -29,6 +29,7 @@ from ..runs.routes import routes as routes_of_runs
 from ..service import Service, ServiceError
 from ..serving.portal_serve.routes import routes as routes_of_models
 from ..situation import in_thread
+from ..storage.routes import routes as routes_of_storages
 from .broker_client import VARIABLE
 from .broker_handler import BrokerHandler
 from .submitter import PATH, Submitter
@@ -228,6 +229,7 @@ def serve(kernels: Kernels, folder: Path, more: Sequence[Any] = ()) -> HTTPServe
             ("/kernels/([^/]+)", KernelHandler, arguments),
             *routes_of_runs(kernels.ask),
             *routes_of_models(kernels.ask),
+            *routes_of_storages(kernels.ask),
             *more,
         ]
     )

@@ -51,3 +51,18 @@ class PassingHandler(BrokerHandler):
     def prepare(self) -> None:
         if self.request.method not in self.methods:
             raise HTTPError(405)
+
+
+class SessionHandler(PassingHandler):
+    """Handler of requests whose path is the service's, below ``session/``."""
+
+    async def get(self) -> None:
+        await self.answer(self.ask(str(self.request.method), f"session{self.request.path}"))
+
+    delete = get
+
+    async def post(self) -> None:
+        method, path = str(self.request.method), f"session{self.request.path}"
+        await self.answer_body(lambda body: self.ask(method, path, body))
+
+    put = post

@@ -64,17 +64,20 @@ class Secrets(LoggingConfigurable):
     def decrypt(self, stored: StoredRegistry) -> str:
         """Return the password. Raises InvalidRequest (``password``) if the key is not the one that
         it was encrypted with, ConfigurationError."""
-        if not stored.secret:
+        return self.decrypted(stored.secret, f"the password of '{stored.registry.host}'")
+
+    def decrypted(self, secret: str, what: str) -> str:
+        """Return what was encrypted, ``what`` in words; as `decrypt`."""
+        if not secret:
             return ""
-        host = stored.registry.host
-        again = f"enter the password of '{host}' again, or restore the key from its backup."
+        again = f"enter {what} again, or restore the key from its backup."
         if not Path(self.key_file).exists():
             message = f"The key {self.key_file} (c.Secrets.key_file) is missing: {again}"
             raise InvalidRequest(message, "password")
         try:
-            return Fernet(self._key(make=False)).decrypt(stored.secret.encode()).decode()
+            return Fernet(self._key(make=False)).decrypt(secret.encode()).decode()
         except (InvalidToken, ValueError):
-            message = f"The key {self.key_file} has changed since the password was stored: {again}"
+            message = f"The key {self.key_file} has changed since it was stored: {again}"
             raise InvalidRequest(message, "password") from None
 
     def login(self, stored: StoredRegistry) -> Login | None:

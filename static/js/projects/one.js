@@ -15,6 +15,7 @@ import { showEndpoints } from "./endpoints.js";
 import "./file.js";
 import { openProject } from "./form.js";
 import { showRuns } from "./runs.js";
+import { showStorages } from "./storages.js";
 import { showUsage } from "./usage.js";
 import { paintAsk, startVisits } from "./visits.js";
 import { budgetWords, folderWords, launchOf, names, pathOf } from "./words.js";
@@ -68,6 +69,7 @@ function show(found) {
   byId("add-members").hidden = !may("members");
   showRuns(project);
   showEndpoints(project);
+  showStorages(project);
 }
 
 const may = (action) => project.may.includes(action);
