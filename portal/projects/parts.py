@@ -55,7 +55,7 @@ class ProjectParts:
         self.leaving = Leaving(store, self.members, services.hub, services.note, services.log)
         self.funds, self.rooms = ProjectFunds(store, cluster), FolderRooms(self.settings.root)
         self.folders = FolderKeeping(ProjectFolders(services.log), store, services.log)
-        self.templates = ProjectTemplates(services.catalog.directory)
+        self.templates = ProjectTemplates(services.catalog)
         self.visits = Visits(services)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "projects": self._look,

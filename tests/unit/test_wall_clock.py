@@ -85,6 +85,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/projects/parts.py": 1,
         "portal/projects/served.py": 1,
         "portal/projects/service.py": 5,
+        "portal/projects/storage/endpoints.py": 1,
         "portal/projects/view.py": 2,
         "portal/projects/visits/endpoints.py": 4,
         "portal/courses/roster/unenrol.py": 1,

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import NamedTuple
 
+from portal.catalog import EnvironmentCatalog
 from portal.catalog.definitions.yaml_files import content_of, yaml_files
 from portal.errors import InvalidRequest, NotFound, Unavailable
 
@@ -25,10 +26,10 @@ class Template(NamedTuple):
 
 
 class ProjectTemplates:
-    """Templates, read anew for each dialog. ``environments``: the catalog's directory."""
+    """Templates, read anew for each dialog from beside the ``catalog``'s directory."""
 
-    def __init__(self, environments: str) -> None:
-        self._folder = Path(environments).parent / "projects"
+    def __init__(self, catalog: EnvironmentCatalog) -> None:
+        self._catalog = catalog
 
     async def all(self) -> list[Template]:
         """Return all templates, by name; none without the folder. Raises Unavailable."""
@@ -51,7 +52,8 @@ class ProjectTemplates:
         raise NotFound(f"There is no template '{name[:100]}'.")
 
     def _read_all(self) -> list[Template]:
-        return [_read(path) for path in yaml_files(self._folder)[:_MOST]]
+        folder = Path(self._catalog.directory).parent / "projects"
+        return [_read(path) for path in yaml_files(folder)[:_MOST]]
 
 
 def _read(path: Path) -> Template:

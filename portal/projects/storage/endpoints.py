@@ -119,7 +119,7 @@ class ProjectStorages(ProjectAction):
     @Operation("Add an S3-compatible storage, or replace it.", body=NewStorage)
     async def on_post(self, project: str) -> Storage:
         """Store its address and keys. Sessions of owners and members can use them, so these people
-        can read them, too: make keys for this project that open nothing else."""
+        can read them, too: name keys that open nothing but this project's buckets."""
         asked: NewStorage = self.body
         async with self.audited(
             ProjectAudit.SET_PROJECT_STORAGE, f"project {project}", detail=f"Storage {asked.name}."

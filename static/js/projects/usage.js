@@ -1,6 +1,6 @@
 // What a project has left, in the portal and in Slurm, and who used it: as a plot and as tables.
 
-import { apiUrl, call } from "../api.js";
+import { apiUrl, call, now } from "../api.js";
 import { byId, el, fill, setText } from "../dom.js";
 import { facts } from "../panel.js";
 import { Plot } from "../plots.js";
@@ -102,5 +102,5 @@ function slurmWords({ tres, limit, used, until }) {
 
 function firstWords(first, at, ends) {
   if (first === "end") return `${FIRST.end}, on ${ends}`;
-  return `${FIRST[first]}, ${at * 1000 <= Date.now() ? "which is used up" : `on ${day(at)} at this pace`}`;
+  return `${FIRST[first]}, ${at <= now() ? "which is used up" : `on ${day(at)} at this pace`}`;
 }

@@ -22,8 +22,9 @@ from test_projects_api import Site, running
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import JobState
 from portal.models.session.usage import JobUsage
-from portal.projects import room, usage
+from portal.projects.folder import room
 from portal.projects.folder.room import FolderRooms, read_folder
+from portal.projects.money import usage
 
 DAY = 86400
 

@@ -157,5 +157,6 @@ def test_a_course_has_none_and_a_project_no_kept_cluster() -> None:
     ],
 )  # fmt: skip
 def test_the_page_says_which_program_a_session_opens(work: str, words: str) -> None:
-    item = _work_item(recorded(id="1", user="ada", submitted_at=0, work=work, space="proteins"))
+    record = recorded(id="1", user="ada", submitted_at=0, work=work, space="proteins")
+    item = _work_item(record, "Proteins", None)
     assert item.kind == words
