@@ -161,7 +161,7 @@ def _point(report: FolderPoint, before: RunPoint) -> RunPoint:
     if not report.read or report.attempt < before.attempt:
         message = before.message if before.metrics else f"{before.message} {_UNREAD}".strip()
         return before.model_copy(update={"message": message})
-    values = report.model_dump(exclude={"point", "curves", "read", "state"})
+    values = report.model_dump(exclude={"point", "curves", "read", "state", "conditions"})
     return RunPoint(number=report.point, state=PointState(report.state), **values)
 
 
