@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from machine import patience
 from session_server import BASE, TOKEN, SessionServer, a_server, make_python, wait_for
 
 MIB = 1 << 20
@@ -34,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionServer]:
     config.write_text(
         "import os\n"
         "from portal_session.uploads import handlers\n"
-        "handlers.SILENCE = 5.0\n"
+        f"handlers.SILENCE = {patience(5)}\n"
         "os.environ['PORTAL_PROJECT_FOLDER'] = os.environ['HOME'] + '/project'\n"
     )
     path = f"bin:{python.parent}:{os.environ['PATH']}"  # of the home first
