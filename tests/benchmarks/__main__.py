@@ -180,6 +180,7 @@ _ROWS = {
     "container": (container.WHAT,),
     "endpoints": (endpoints.WHAT,),
     "uploads": (uploads.WHAT,),
+    "projects": (projects.WHAT,),
 }
 
 
