@@ -152,11 +152,13 @@ def test_a_run_is_started_once_although_its_answer_is_lost(
     def jobs() -> set[str]:
         return {job.id.split("_")[0] for job in living_jobs(demo, WHO)} - before
 
-    take_late(demo, Run.server_name(run["id"]), before)
-    late = wait_until("Slurm has a job that no Hub knows", jobs)
-    expect(alert).to_contain_text("Whether the run has started is not known.", timeout=60_000)
-    assert violations(page, "#new-run") == []
-    demo.control("start", "hub")
+    try:
+        take_late(demo, Run.server_name(run["id"]), before)
+        late = wait_until("Slurm has a job that no Hub knows", jobs)
+        expect(alert).to_contain_text("Whether the run has started is not known.", timeout=60_000)
+        assert violations(page, "#new-run") == []
+    finally:
+        demo.control("start", "hub")  # the next tests need it
     # The restarted Hub wants a new login, which asks nothing.
     expect(alert).to_be_visible()
     wait_until("the Hub is back", lambda: page.reload().status == 200)

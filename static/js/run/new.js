@@ -184,10 +184,11 @@ class NewRun {
     if (this.counting === asked) setText(byId("run-points"), words);
   }
 
-  // Shows why a question failed; one that the portal did not answer is asked again.
+  // Shows why a question failed, unless the start itself was answered with an error; one that the portal did not answer
+  // is asked again.
   #failed(error, again) {
     const away = error instanceof ApiError && !error.code;
-    this.#show(away ? new ApiError("The portal does not answer. Retrying…") : error);
+    this.#show(away ? (this.refused ?? new ApiError("The portal does not answer. Retrying…")) : error);
     if (away) setTimeout(again, EVERY);
   }
 
