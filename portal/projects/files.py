@@ -25,7 +25,7 @@ class ProjectExport(ProjectAction):
     """File of a project."""
 
     path = "projects/{project}/export"
-    readers = OWNERS
+    roles = OWNERS
 
     @Operation("Export a project as YAML.", media=MEDIA)
     async def on_get(self, project: str) -> None:

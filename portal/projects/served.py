@@ -45,7 +45,7 @@ class ProjectEndpoints(ProjectAction):
     """Endpoints of a project, for those who work in it, and admins."""
 
     path = "projects/{project}/endpoints"
-    readers = WORKERS
+    roles = WORKERS
 
     @Operation("List the endpoints of a project.")
     async def on_get(self, project: str) -> ProjectEndpointList:

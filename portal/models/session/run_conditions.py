@@ -31,10 +31,13 @@ class Software(Frozen):
 
 
 class Conditions(Frozen):
-    """What else decides a result; "" is not known. ``script``: digest of the notebook or script;
-    ``image``: of the container; ``gpus``: their number and type in words, "none" without;
-    ``driver``: of the GPUs; ``slurm``: its version; ``commit``: of the script's git repository,
-    from which the folder ``differs`` if it had uncommitted changes."""
+    """Conditions that decide a result beside the parameters; "" is not known.
+
+    ``script``: digest of the notebook or script; ``image``: of the container; ``gpus``: their
+    number and type in words, "none" without; ``driver``: of the GPUs; ``slurm``: its version;
+    ``commit``: of the script's git repository, from which the folder ``differs`` if it had
+    uncommitted changes.
+    """
 
     script: Digest = ""
     image: Digest = ""

@@ -1,1 +1,1 @@
-"""The same project elsewhere: its file, templates, forks of repositories, and runs once more."""
+"""Projects elsewhere: their file, templates, forks of repositories, and repetitions of runs."""

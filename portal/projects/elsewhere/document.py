@@ -140,7 +140,7 @@ class FileRun(Frozen):
 
 
 class Contents(Frozen):
-    """What a document says beside the definition and the members."""
+    """Contents of a document beside the definition and the members."""
 
     environments: Annotated[tuple[FileEnvironment, ...], Field(max_length=200)] = ()
     starters: Annotated[tuple[Starter, ...], Field(max_length=50)] = ()

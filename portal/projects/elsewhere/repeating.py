@@ -10,14 +10,11 @@ import json
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from portal.errors import NotFound
-from portal.handlers.base.endpoint import Operation, Query
-from portal.models import Frozen
-from portal.models.session.run import PointState, RunId
+from portal.handlers.base.endpoint import Operation
+from portal.models.session.run import PointState
 from portal.models.session.session import SessionRecord
 from portal.sessions.links import server_url
 from portal.work.run.opener import has_runs
@@ -28,93 +25,23 @@ from portal.work.run.tables.runs import RunTable
 from ..access import ProjectAction
 from ..audit import ProjectAudit
 from ..models import WORKERS
+from .bodies import (
+    AskedRepetition,
+    FileRunItem,
+    FileSession,
+    PreviewQuery,
+    ProjectFileView,
+    RepetitionItem,
+    RepetitionPreview,
+    StartedFileRun,
+)
 from .contents import best_values
 from .differences import Difference, after_end, before_start, unknown_of
-from .document import Contents, FileEnvironment, FileRun, Starter
+from .document import Contents, FileRun
 from .tables import ProjectContentTable, ProjectRepetitionTable, Repetition, StoredContents
 
 _MOST = 100  # sessions
 _RUN = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,59}"
-_SessionId = Annotated[str, Field(max_length=100, description="Running session of the project.")]
-
-
-class FileSession(Frozen):
-    """Running session of the asker in the project; ``url``: of its server."""
-
-    id: str
-    title: str
-    url: str
-
-
-class RepetitionItem(Frozen):
-    """Run that repeats one of the file. ``state``: "running" until it has ended; "identical" if
-    all conditions that the file knows, and the results, are equal; else "different", with the
-    ``differences``."""
-
-    user: str
-    run: str
-    name: str
-    at: float
-    state: Literal["running", "identical", "different"]
-    differences: tuple[Difference, ...]
-
-
-class FileRunItem(Frozen):
-    """Run in the file. ``points``: their number; ``metrics``: in words; ``unknown``: conditions
-    that the file does not say; ``differences``: what will differ if it runs here now."""
-
-    name: str
-    source: str
-    environment: str
-    points: int
-    metrics: dict[str, str]
-    unknown: tuple[str, ...]
-    differences: tuple[Difference, ...]
-    repetitions: tuple[RepetitionItem, ...]
-
-
-class ProjectFileView(Frozen):
-    """What the project's file says. ``origin``: the repository; ``left_out``: a sentence on its
-    files; ``files``: "waiting" until a session of an owner has brought them, "brought", or "";
-    ``brought``: what it said; ``may_repeat``: whether the asker can start runs in the project."""
-
-    origin: str
-    left_out: str
-    files: Literal["", "waiting", "brought"]
-    brought: str
-    environments: tuple[FileEnvironment, ...]
-    starters: tuple[Starter, ...]
-    runs: tuple[FileRunItem, ...]
-    sessions: tuple[FileSession, ...]
-    may_repeat: bool
-
-
-class PreviewQuery(Query):
-    """Session that would start the run."""
-
-    session: _SessionId = ""
-
-
-class RepetitionPreview(Frozen):
-    """What will differ, as far as that is known before the run starts."""
-
-    differences: tuple[Difference, ...]
-
-
-class AskedRepetition(Frozen):
-    """Repetition that is started by a running ``session``. ``id``: of the new run, chosen by the
-    page, so that a request sent twice starts one run."""
-
-    session: Annotated[str, Field(min_length=1, max_length=100)]
-    id: RunId | None = None
-
-
-class StartedFileRun(Frozen):
-    """Run that has been started; ``differences``: as of the preview."""
-
-    id: str
-    name: str
-    differences: tuple[Difference, ...]
 
 
 class _OfFile(ProjectAction):
@@ -161,7 +88,7 @@ class ProjectFileSection(_OfFile):
 
     path = "projects/{project}/file"
 
-    @Operation("What a project's file says, and how its runs were repeated.")
+    @Operation("Show what a project's file says, and how its runs were repeated.")
     async def on_get(self, project: str) -> ProjectFileView:
         """Return it to the members of the project."""
         stored = await self.file()
@@ -246,7 +173,7 @@ class ProjectFileRun(_OfFile):
 
     path = "projects/{project}/file/runs/{run}"
     parameters = {**ProjectAction.parameters, "run": _RUN}
-    readers = WORKERS
+    roles = WORKERS
     admins = False
 
     @Operation("Preview a repetition of a run in a project's file.", query=PreviewQuery)

@@ -27,11 +27,11 @@ project_repetitions = keyed(
     *filled(NAME, "entry"),
     *filled(TIME, "at"),
 )
-_MOST = 200  # repetitions of a project that are shown
+_MOST = 20  # repetitions of a project that are shown: the page reads the points of each
 
 
 class StoredContents(Frozen):
-    """What the file of a project says, as it was imported. ``origin``: the repository, or "";
+    """Contents of the file of a project, as it was imported. ``origin``: the repository, or "";
     ``left_out``: a sentence on its files; ``files``: the revision of files that a session of an
     owner brings into the folder, "" for none; ``brought``: what it said of that."""
 

@@ -106,7 +106,7 @@ class ProjectStorages(ProjectAction):
     """Storages of a project. Readers and admins who are not in it have no use for them."""
 
     path = "projects/{project}/storages"
-    readers = WORKERS
+    roles = WORKERS
     changers = OWNERS
     admins = False
 
@@ -156,7 +156,7 @@ class SessionStorages(OwnSession):
 
     path = "session/storages"
 
-    @Operation("The storages of this session's project, with their keys.")
+    @Operation("List the storages of this session's project, with their keys.")
     async def on_get(self) -> OwnStorages:
         """Use the session's own token only."""
         record = await self.own_record()
