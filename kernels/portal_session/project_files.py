@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from .publication import publish
 from .service import Address, Service, ServiceError
 from .situation import in_thread
 
@@ -135,13 +136,11 @@ def _written(opened: int, name: str, content: IO[bytes], *, executable: bool) ->
     try:
         with os.fdopen(os.open(new, _NEW, mode, dir_fd=opened), "wb") as file:
             shutil.copyfileobj(content, file)
-        try:
-            os.link(new, name, src_dir_fd=opened, dst_dir_fd=opened, follow_symlinks=False)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links
-            os.rename(new, name, src_dir_fd=opened, dst_dir_fd=opened)
+            file.flush()
+            publish(file.fileno(), new, name, opened)
         return True
+    except FileExistsError:
+        return False
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new, dir_fd=opened)
