@@ -82,7 +82,9 @@ MAY_KNOW: dict[str, set[str]] = {
     "gateway": {"command", "errors", "models"},  # a process of its own, without the service's parts
     "demo": BASE | {"store", "sessions", "courses", "features", "work"},
     "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work"},
-    "__main__": {"app", "command", "demo", "doctor"},
+    # It reads a site as the doctor does, and which settings name files.
+    "backup": BASE | {"app", "doctor", "gateway", "store", "work"},
+    "__main__": {"app", "backup", "command", "demo", "doctor"},
     "__init__": set(),
 }
 

@@ -1,0 +1,143 @@
+"""``portal backup`` and ``portal restore`` on real databases: nothing is lost, and what comes
+after a backup is gone."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from backup_site import PASSPHRASE, SECRET, Site, rows_of
+from postgres import PASSWORD
+from sqlalchemy import create_engine, text
+
+from portal.store.engine.address import Address
+
+Make = Callable[..., Site]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_everything_comes_back_after_the_original_is_destroyed(
+    kind: str, make_site: Make, request: pytest.FixtureRequest
+) -> None:
+    site = make_site(kind)
+    before = site.rows()
+    assert len(before["portal.audit"]) == 50 and len(before["hub.users"]) == 1
+    target = site.backups / "one.tar"
+    done = site.backup(target)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert [path.name for path in site.backups.iterdir()] == ["one.tar"]
+    raw = target.read_bytes()
+    for secret in (SECRET, b"hunter2", b"nvcr-password", b"key of registries", PASSPHRASE.encode()):
+        assert secret not in raw
+    site.destroy()
+    if kind == "postgresql":
+        server = request.getfixturevalue("postgres")
+        for url in (site.hub_url, site.portal_url):
+            name = url.rpartition("/")[2]
+            server.sql(f"DROP DATABASE {name}")
+            server.sql(f"CREATE DATABASE {name}")
+    done = site.restore(target)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    assert PASSWORD not in done.stdout
+    assert site.rows() == before
+    for path, (content, mode) in site.files.items():
+        assert path.read_bytes() == content
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert not [path for path in site.place.rglob("*.restore-*")]
+    assert not [path for path in site.place.rglob("*.before-*")]
+
+
+def test_without_a_passphrase_secrets_are_left_out_and_named(site: Site) -> None:
+    target = site.backups / "one.tar"
+    done = site.backup(target, sealed=False)
+    assert done.returncode == 0, done.stderr
+    assert "It has no secrets" in done.stdout
+    for name in ("cookie-secret", "registry-key", "registries/nvcr", "secrets.env"):
+        assert f"{name}: it is a secret, and there is no passphrase" in done.stderr
+    assert SECRET not in target.read_bytes()
+    (site.state / "cookie-secret").write_bytes(b"this machine's")
+    done = site.restore(target, sealed=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (site.state / "cookie-secret").read_bytes() == b"this machine's"
+
+
+def test_a_dry_run_changes_nothing(site: Site) -> None:
+    target = site.backups / "one.tar"
+    site.backup(target)
+    (site.state / "cookie-secret").unlink()
+    before = {path: path.stat().st_mtime_ns for path in site.place.rglob("*") if path.is_file()}
+    done = site.restore(target, "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{site.state}/cookie-secret is new" in done.stdout
+    assert f"{site.config} is replaced" in done.stdout
+    assert f"hub: SQLite file {site.state}/hub.sqlite" in done.stdout
+    after = {path: path.stat().st_mtime_ns for path in site.place.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_the_manifest_names_what_it_has_and_no_password(make_site: Make) -> None:
+    site = make_site("postgresql")
+    target = site.backups / "one.tar"
+    site.backup(target)
+    with tarfile.open(target) as tar:
+        file = tar.extractfile("manifest.json")
+        assert file is not None
+        manifest = json.load(file)
+    assert PASSWORD not in json.dumps(manifest) and "s3cret" not in json.dumps(manifest)
+    assert [list(database["roles"]) for database in manifest["databases"]] == [["hub"], ["portal"]]
+    assert manifest["portal"] and manifest["made_at"].endswith("+00:00")
+
+
+def test_only_the_newest_are_kept(site: Site) -> None:
+    other = site.backups / "mine.tar"
+    other.touch()
+    for day in range(1, 5):
+        (site.backups / f"portal-backup-2026-01-0{day}T000000Z.tar").touch()
+    done = site.backup(site.backups, "--keep=2")
+    assert (done.returncode, done.stderr) == (0, "")
+    names = sorted(path.name for path in site.backups.glob("portal-*"))
+    assert len(names) == 2 and names[0] == "portal-backup-2026-01-04T000000Z.tar"
+    assert names[1] > "portal-backup-2026-11"
+    assert other.exists()
+    assert site.restore(site.backups / names[1]).returncode == 0
+
+
+def test_an_older_schema_is_upgraded(site: Site) -> None:
+    portal, target = site.state / "portal.sqlite", site.backups / "old.tar"
+    portal.unlink()
+    script = Path(__file__).parents[1] / "store/version_0018.sqlite.sql"
+    connection = sqlite3.connect(portal)
+    connection.executescript(script.read_text())
+    connection.close()
+    sessions = rows_of(site.portal_url)["sessions"]
+    assert site.backup(target).returncode == 0
+    done = site.restore(target)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "upgraded to this version's schema (portal)" in done.stdout
+    after = rows_of(site.portal_url)
+    assert len(after["sessions"]) == len(sessions) > 0
+    status = site.portal("database", "status", f"--config={site.config}")
+    assert (status.returncode, status.stderr) == (0, ""), status.stdout
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_came_after_the_backup_is_gone(kind: str, make_site: Make) -> None:
+    """Tables of a newer portal too, so that a migration can make them again."""
+    site = make_site(kind)
+    target = site.backups / "one.tar"
+    assert site.backup(target).returncode == 0
+    before = site.rows()
+    address = Address.read(site.portal_url)
+    engine = create_engine(address.url if address.path is None else site.portal_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE newer (id INTEGER)"))
+        connection.execute(text("INSERT INTO newer VALUES (1)"))
+    engine.dispose()
+    assert site.restore(target).returncode == 0
+    assert site.rows() == before
