@@ -4,17 +4,21 @@ after a backup is gone."""
 from __future__ import annotations
 
 import json
-import sqlite3
 import stat
+import sys
 import tarfile
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import checkout
 import pytest
 from backup_site import PASSPHRASE, SECRET, Site, rows_of
+from jupyterhub import dbutil
 from postgres import PASSWORD
 from sqlalchemy import create_engine, text
 
+from portal.backup.databases import head_of
 from portal.store.engine.address import Address
 
 Make = Callable[..., Site]
@@ -108,22 +112,46 @@ def test_only_the_newest_are_kept(site: Site) -> None:
     assert site.restore(site.backups / names[1]).returncode == 0
 
 
-def test_an_older_schema_is_upgraded(site: Site) -> None:
-    portal, target = site.state / "portal.sqlite", site.backups / "old.tar"
-    portal.unlink()
-    script = Path(__file__).parents[1] / "store/version_0018.sqlite.sql"
-    connection = sqlite3.connect(portal)
-    connection.executescript(script.read_text())
-    connection.close()
-    sessions = rows_of(site.portal_url)["sessions"]
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_an_older_schema_is_upgraded(kind: str, make_site: Make) -> None:
+    site = make_site(kind)
+    target = site.backups / "old.tar"
+    script = (Path(__file__).parents[1] / f"store/version_0018.{kind}.sql").read_text()
+    script += "INSERT INTO announcements VALUES (7, 'Hello', 'info', 'grace', 1, 2, 3);"
+    address = Address.read(site.portal_url)
+    if address.path is not None:
+        address.path.unlink()
+        address.path.touch(0o600)
+    engine = address.engine(0, 1)
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        if address.path is None:
+            driver.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public;")
+        (driver.executescript if address.path else driver.execute)(script)
+        driver.commit()
+    engine.dispose()
+    hub_downgraded(site.hub_url)
     assert site.backup(target).returncode == 0
     done = site.restore(target)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "upgraded to this version's schema (portal)" in done.stdout
-    after = rows_of(site.portal_url)
-    assert len(after["sessions"]) == len(sessions) > 0
+    for role in ("hub", "portal"):
+        assert f"upgraded to this version's schema ({role})" in done.stdout
+    rows = rows_of(site.portal_url)["announcements"]
+    assert [row[:2] for row in rows] == [(7, "Hello")]
+    hub = rows_of(site.hub_url)
+    assert hub["alembic_version"] == [(head_of("hub"),)] and len(hub["users"]) == 1
     status = site.portal("database", "status", f"--config={site.config}")
     assert (status.returncode, status.stderr) == (0, ""), status.stdout
+
+
+def hub_downgraded(url: str) -> None:
+    """Bring the Hub's tables to the version before this JupyterHub's."""
+    with tempfile.TemporaryDirectory() as folder:
+        ini = f"{folder}/alembic.ini"
+        dbutil.write_alembic_ini(ini, url.replace("postgresql://", "postgresql+psycopg://"))
+        done = checkout.run(sys.executable, "-m", "alembic", "-c", ini, "downgrade", "-1")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

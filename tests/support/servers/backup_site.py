@@ -110,6 +110,10 @@ c.EnvironmentCatalog.kept_directory = "{self.state}/kept"
             for table, rows in rows_of(url).items()
         }
 
+    def rows_of_hub(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Return all rows of the Hub's database, by table."""
+        return rows_of(self.hub_url)
+
     def destroy(self) -> None:
         """Delete every file of the site."""
         for folder in (self.etc, self.state):
