@@ -74,11 +74,6 @@ class Reader:
         status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise InvalidRequest(f"{self.path} is not a file.")
-        if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-            raise InvalidRequest(
-                f"Others can change {self.path}, and so what is restored from it. If you trust it, "
-                "copy it to a folder of your own, with mode 0600, and restore the copy."
-            )
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -112,7 +107,9 @@ class Reader:
     def verify(self, seal: Seal | None) -> None:
         """Check the hash of every member; with ``seal``, that the passphrase is right and the
         manifest is the one that was written. Raises InvalidRequest."""
-        if seal is not None:
+        if seal is None:
+            self._ensure_trusted()
+        else:
             try:
                 sealed = self._whole(SEAL, 1024)
             except KeyError:
@@ -122,6 +119,17 @@ class Reader:
         for member in self.manifest.members:
             for _ in self.chunks(member):
                 pass
+
+    def _ensure_trusted(self) -> None:
+        """Raise InvalidRequest if another account could have written the file: without the
+        passphrase, nothing tells whether it did."""
+        status = os.fstat(self._file.fileno())
+        if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+            raise InvalidRequest(
+                f"Others can change {self.path}, and so what is restored from it. Restore it with "
+                "its passphrase; or, if you trust it, copy it to a folder of your own, with mode "
+                "0600, and restore the copy. Nothing was changed."
+            )
 
     def chunks(self, member: Member) -> Iterator[bytes]:
         """Yield the member as it is stored; raise InvalidRequest at its end, or before, if it is

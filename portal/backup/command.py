@@ -16,6 +16,7 @@ from portal.errors import InvalidRequest
 
 from .archive import Reader
 from .inventory import enter_hub_directory, inventory_of
+from .jobs import jobs_after
 from .making import keep_newest, make
 from .manifest import Manifest
 from .restoring import Restore
@@ -132,6 +133,7 @@ class RestoreApp(ArchiveCommand):
 
     def run(self) -> bool:
         """Restore. Raises PortalError."""
+        logging.getLogger("portal.doctor").setLevel(logging.CRITICAL)
         reader = Reader(self.options.file.absolute())
         try:
             restore = Restore(reader, self._seal(reader.manifest))
@@ -148,6 +150,12 @@ class RestoreApp(ArchiveCommand):
         finally:
             reader.close()
         print("Restored.")
+        site = Site(reader.manifest.config_file)
+        try:
+            for line in jobs_after(site, reader.manifest.account):
+                print(line)
+        finally:
+            site.close()
         return True
 
     def _seal(self, manifest: Manifest) -> Seal | None:

@@ -120,7 +120,7 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 def _connected(path: Path) -> sqlite3.Connection:
     # mode=rw: a reader of a write-ahead log joins its shared memory, and no file is made.
-    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=5)
+    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=_SECONDS)
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema")
     except sqlite3.Error:
@@ -211,7 +211,8 @@ def password_of(address: Address) -> str:
 def refused(database: SiteDatabase, program: str, stderr: bytes) -> StoreUnavailable:
     """Return the error of a program that failed, with its own words."""
     text = without_secrets(stderr.decode(errors="replace"), database.address.url)
-    return StoreUnavailable(f"{database.place}: {program} failed: {text or 'no reason given'}")
+    reason = (text or "no reason given").rstrip(".")
+    return StoreUnavailable(f"{database.place}: {program} failed: {reason}.")
 
 
 def _hub_scripts() -> ScriptDirectory:

@@ -78,7 +78,7 @@ def enter_hub_directory(site: Site) -> None:
 def inventory_of(site: Site) -> Inventory:
     """Return what the site keeps, and where. Raises ConfigurationError."""
     if site.trouble:
-        raise ConfigurationError(site.trouble)
+        raise ConfigurationError(f"{site.trouble.rstrip('.')}. No backup was made.")
     account = _hub_account(site)
     found = Inventory(account, _databases(site, account))
     for path in config_files(site):
@@ -141,14 +141,14 @@ def _hub_account(site: Site) -> str:
 
 def _below(place: Path) -> Iterator[Path]:
     """Yield the place itself if it is no folder; else its files, without hidden folders (.git)."""
-    if not place.is_dir():
-        if place.exists() or place.is_symlink():
-            yield place
-        return
     try:
+        if not place.is_dir():
+            if place.exists() or place.is_symlink():
+                yield place
+            return
         entries = sorted(place.iterdir())
-    except OSError:
-        yield place  # it is named as left out
+    except OSError:  # this account may not look
+        yield place
         return
     for path in entries:
         if path.is_dir():
@@ -171,6 +171,5 @@ def _problem(path: Path) -> str:
         return "it is no file"
     if status.st_size > MOST:
         return f"it is larger than {MOST >> 20} MiB: keep it with the site's other files"
-    if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
-        return "this account may not read it"
-    return ""
+    with path.open("rb"):
+        return ""

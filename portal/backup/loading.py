@@ -62,7 +62,7 @@ def ensure_unused(database: SiteDatabase) -> None:
     except StoreUnavailable as error:
         if "does not exist" in error.message:
             raise StoreUnavailable(
-                f"{error.message}. Create it as docs/how-to/database.md describes, empty, then "
+                f"{error.message} Create it as docs/how-to/database.md describes, empty, then "
                 "restore again."
             ) from None
         raise

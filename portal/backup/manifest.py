@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from portal.models import Frozen
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 NAME = "manifest.json"  # the first member
 SUM = "manifest.sha256"  # of the manifest, the second member
 SEAL = "manifest.seal"  # authenticates the manifest with the passphrase

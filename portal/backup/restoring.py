@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -192,7 +192,7 @@ class Restore:
 
     def _replace(self, loadings: list[tuple[Loading, KeptDatabase]]) -> None:
         """Put everything in its place; on an error, put back what was there."""
-        undo: list[partial[object]] = []
+        undo: list[Callable[[], object]] = []
         try:
             for target in (*self._files, *self._sqlite):
                 with acting_as(_writer(target.path.parent)):
@@ -207,7 +207,7 @@ class Restore:
             raise
 
 
-def _swap(target: Target, undo: list[partial[object]]) -> None:
+def _swap(target: Target, undo: list[Callable[[], object]]) -> None:
     """Rename the former file away and the new one to its place. SQLite's own files go first: a
     database must never meet the log of another one."""
     for suffix in (*target.beside, ""):

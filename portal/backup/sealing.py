@@ -63,7 +63,7 @@ def read_passphrase(path: Path) -> str:
         raise wrong(f"cannot be read: {error.strerror}.") from None
     if not stat.S_ISREG(mode):
         raise wrong("is not a file.")
-    if mode & 0o077:
+    if mode & 0o027:  # the group's bit is the mask of an ACL for a credential of systemd's
         raise wrong(f"can be read or changed by others: run chmod 0600 {path}.")
     try:
         passphrase = data.decode().rstrip("\r\n")

@@ -83,7 +83,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "demo": BASE | {"store", "sessions", "courses", "features", "work"},
     "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work"},
     # It reads a site as the doctor does, and which settings name files.
-    "backup": BASE | {"app", "doctor", "gateway", "store", "work"},
+    "backup": BASE | {"app", "doctor", "gateway", "sessions", "slurm", "store", "work"},
     "__main__": {"app", "backup", "command", "demo", "doctor"},
     "__init__": set(),
 }

@@ -13,10 +13,9 @@ Make = Callable[..., Site]
 
 @pytest.fixture
 def make_site(tmp_path: Path, request: pytest.FixtureRequest) -> Make:
-    """``make_site("sqlite" or "postgresql", more="configuration")``."""
+    """``make_site("sqlite" or "postgresql", more="configuration", place=folder)``."""
 
-    def make(kind: str, more: str = "") -> Site:
-        place = tmp_path
+    def make(kind: str, more: str = "", place: Path = tmp_path) -> Site:
         if kind == "sqlite":
             hub, own = (f"sqlite:///{place}/state/{name}.sqlite" for name in ("hub", "portal"))
         else:

@@ -4,7 +4,10 @@ after a backup is gone."""
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import stat
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -96,6 +99,35 @@ def test_the_manifest_names_what_it_has_and_no_password(make_site: Make) -> None
     assert PASSWORD not in json.dumps(manifest) and "s3cret" not in json.dumps(manifest)
     assert [list(database["roles"]) for database in manifest["databases"]] == [["hub"], ["portal"]]
     assert manifest["portal"] and manifest["made_at"].endswith("+00:00")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
+def test_the_hubs_account_backs_up_and_root_restores(make_site: Make) -> None:
+    """Each file has its owner again; what the account cannot read is named."""
+    with tempfile.TemporaryDirectory(prefix="pt-", dir="/var/tmp") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        site = make_site("sqlite", place=place)
+        account = pwd.getpwnam("nobody")
+        for path in (place, *place.rglob("*")):
+            if path.name not in ("etc", "secrets.env"):
+                os.chown(path, account.pw_uid, account.pw_gid)
+        target = site.backups / "one.tar"
+        words = ["backup", f"--config={site.config}", f"--passphrase-file={site.passphrase_file}"]
+        done = subprocess.run(
+            [sys.executable, "-m", "portal", *words, target], cwd=place, user=account.pw_uid,
+            group=account.pw_gid, extra_groups=[], capture_output=True, text=True, check=False,
+            env=os.environ | {"PYTHONPATH": str(checkout.ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == f"Not in the backup: {site.etc}/secrets.env: Permission denied.\n"
+        owners = {path: path.stat().st_uid for path in [*site.files, site.state / "hub.sqlite"]}
+        site.destroy()
+        done = site.restore(target)
+        assert (done.returncode, done.stderr) == (0, "")
+        owners.pop(site.etc / "secrets.env")
+        assert {path: path.stat().st_uid for path in owners} == owners
+        assert site.etc.stat().st_uid == 0 and site.state.stat().st_uid == account.pw_uid
 
 
 def test_only_the_newest_are_kept(site: Site) -> None:
