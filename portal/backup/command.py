@@ -45,7 +45,8 @@ class ArchiveCommand(SiteCommand):
         self.define(parser)
         self.options = parser.parse_args(argv)
         # systemd stops a unit so: what was begun is removed.
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
 
     def define(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""

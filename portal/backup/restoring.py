@@ -112,7 +112,7 @@ class Restore:
             self._replace(loadings)
         for target in (*self._files, *self._sqlite):
             for suffix in ("", *target.beside):
-                target.before(suffix).unlink(missing_ok=True)
+                _forget(target.before(suffix))
         for loading, kept in loadings:
             try:
                 _upgrade(loading.database, dict(kept.roles))
@@ -199,9 +199,13 @@ class Restore:
                     _swap(target, undo)
             for loading, _ in loadings:
                 loading.commit()
-        except BaseException:
-            if any(loading.committed for loading, _ in loadings):
-                raise  # the new state stays: the former files wait beside it
+        except BaseException as error:
+            done = [loading.database.place for loading, _ in loadings if loading.committed]
+            if done:  # there is no way back
+                raise StoreUnavailable(
+                    f"{error} All files and {done[0]} are restored already; the former files wait "
+                    f"beside them ({BEFORE}). Restore again when the other database answers."
+                ) from None
             for step in reversed(undo):
                 step()
             raise
@@ -224,6 +228,17 @@ def _swap(target: Target, undo: list[Callable[[], object]]) -> None:
     target.new.rename(target.path)
     undo.append(partial(target.path.unlink, missing_ok=True))
     _sync(target.path.parent)
+
+
+def _forget(path: Path) -> None:
+    """Remove a former file. Raises InvalidRequest."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidRequest(
+            f"Everything is restored, but {path}, the former file, cannot be removed: "
+            f"{error.strerror}. Remove it before the next restore."
+        ) from None
 
 
 def _make_folder(folder: Path, known: tuple[Folder, ...]) -> None:

@@ -21,6 +21,8 @@ def make_site(tmp_path: Path, request: pytest.FixtureRequest) -> Make:
         else:
             server = request.getfixturevalue("postgres")
             hub, own = server.new(), server.new()
+            if kind == "one postgresql":
+                own = hub
         site = Site(place, hub, own, more)
         site.backups.mkdir()
         site.passphrase_file.write_text(PASSPHRASE + "\n")

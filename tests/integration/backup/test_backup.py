@@ -27,7 +27,7 @@ from portal.store.engine.address import Address
 Make = Callable[..., Site]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "one postgresql"])
 def test_everything_comes_back_after_the_original_is_destroyed(
     kind: str, make_site: Make, request: pytest.FixtureRequest
 ) -> None:
@@ -43,9 +43,9 @@ def test_everything_comes_back_after_the_original_is_destroyed(
     for secret in (SECRET, b"hunter2", b"nvcr-password", b"key of registries", PASSPHRASE.encode()):
         assert secret not in raw
     site.destroy()
-    if kind == "postgresql":
+    if kind != "sqlite":
         server = request.getfixturevalue("postgres")
-        for url in (site.hub_url, site.portal_url):
+        for url in {site.hub_url, site.portal_url}:
             name = url.rpartition("/")[2]
             server.sql(f"DROP DATABASE {name}")
             server.sql(f"CREATE DATABASE {name}")
