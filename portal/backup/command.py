@@ -32,8 +32,18 @@ class ArchiveCommand(SiteCommand):
 
     def initialize(self, argv: list[str] | None = None) -> None:
         """Read the command line; end with a sentence for one that is wrong."""
+        self.options = self.parser().parse_args(argv)
+        # systemd stops a unit so: what was begun is removed.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+
+    @classmethod
+    def parser(cls) -> argparse.ArgumentParser:
+        """Return the parser of the command line."""
         parser = argparse.ArgumentParser(
-            prog=self.name.replace("-", " ", 1), description=self.description, allow_abbrev=False
+            prog=str(cls.name).replace("-", " "),
+            description=str(cls.description),
+            allow_abbrev=False,
         )
         parser.add_argument(
             "--passphrase-file",
@@ -42,13 +52,11 @@ class ArchiveCommand(SiteCommand):
             help="file with the passphrase of the secrets, mode 0600; without it, a terminal is "
             "asked",
         )
-        self.define(parser)
-        self.options = parser.parse_args(argv)
-        # systemd stops a unit so: what was begun is removed.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+        cls.define(parser)
+        return parser
 
-    def define(self, parser: argparse.ArgumentParser) -> None:
+    @classmethod
+    def define(cls, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""
         raise NotImplementedError
 
@@ -70,7 +78,8 @@ class BackupApp(ArchiveCommand):
         "Run it as the Hub's account."
     )
 
-    def define(self, parser: argparse.ArgumentParser) -> None:
+    @classmethod
+    def define(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "target",
             metavar="TARGET",
@@ -121,7 +130,8 @@ class RestoreApp(ArchiveCommand):
         "this as root or as the Hub's account."
     )
 
-    def define(self, parser: argparse.ArgumentParser) -> None:
+    @classmethod
+    def define(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE", type=Path, help="a backup")
         parser.add_argument(
             "--dry-run", action="store_true", help="only show what would be replaced"

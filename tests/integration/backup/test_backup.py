@@ -6,11 +6,14 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
+import shutil
 import stat
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,4 +203,31 @@ def test_what_came_after_the_backup_is_gone(kind: str, make_site: Make) -> None:
         connection.execute(text("INSERT INTO newer VALUES (1)"))
     engine.dispose()
     assert site.restore(target).returncode == 0
+    assert site.rows() == before
+
+
+def test_the_commands_of_the_page_and_of_the_unit_work(site: Site) -> None:
+    """As they stand there, with the places of this site."""
+    page = (checkout.ROOT / "docs/how-to/back-up.md").read_text()
+    unit = checkout.ROOT / "deploy/systemd/data-scientist-portal-backup.service"
+    lines = re.findall(r"^(?:sudo -u portal )?(?:/opt/\S+/bin/)?portal (.*)$", page, re.M)
+    of_unit = re.findall(r"^ExecStart=\S+/bin/portal (.*)$", unit.read_text(), re.M)
+    lines[1:1] = of_unit
+    assert [line.split()[0] for line in lines] == ["backup", "backup", "restore", "restore"]
+    (site.place / "passphrase").rename(site.place / "credential")
+    before = site.rows()
+    for line in lines:
+        words = line.replace("/etc/data-scientist-portal/jupyterhub_config.py", str(site.config))
+        words = words.replace("/var/backups/data-scientist-portal", str(site.backups))
+        words = words.replace("%d/passphrase", f"{site.place}/credential")
+        newest = max(site.backups.iterdir(), default=None)
+        if "restore" in words:
+            site.state.joinpath("hub.sqlite").unlink()
+            words = words.replace("FILE", f"--passphrase-file={site.place}/credential {newest}")
+        done = site.portal(*words.split())
+        assert done.returncode == 0, done
+        if "--dry-run" in words:
+            assert not (site.state / "hub.sqlite").exists()
+            shutil.copy(site.state / "portal.sqlite", site.state / "hub.sqlite")
+        time.sleep(1.1)  # the name of a backup has its second
     assert site.rows() == before
