@@ -50,6 +50,7 @@ CLASSES = (
     ("portal.catalog.builds.scheduler", "BuildScheduler"),
     ("portal.catalog.versions.user_environments", "UserEnvironments"),
     ("portal.courses.settings", "Courses"),
+    ("portal.projects.settings", "Projects"),
     ("portal.store", "Store"),
     ("portal.launch.extending", "Extending"),
     ("portal.work.kernel.settings", "JobKernels"),

@@ -99,7 +99,7 @@ class Services:
         )
         self.tiles, self.software = Tiles(catalog, store), Software(store)
         self.curator = Curator(catalog, store, note, parent=parent)
-        self.memberships = MembershipCache(store.spaces.get, store.members.of_person)
+        self.memberships = MembershipCache(store.spaces.get, store.spaces.of_person)
         # -- sessions
         self.moves = Moves(hub, log)
         times = SharedAnswer[Mapping[str, float]](

@@ -10,6 +10,19 @@ from typing import Any
 
 from .errors import PortalError
 
+_AGAIN = 3.0  # seconds between two cancellations: what a task cleans up takes less
+
+
+async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks and wait for their end; cancel again what goes on, since asyncio.wait_for before
+    Python 3.12 can lose a cancellation (CPython issue 86296)."""
+    living = set(tasks)
+    while living:
+        for task in living:
+            task.cancel()
+        _, living = await asyncio.wait(living, timeout=_AGAIN)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
 
 class Periodic:
     """Loop that runs ``work``, rests for ``pause`` seconds, and begins again, until it is stopped.
@@ -53,8 +66,7 @@ class Periodic:
     async def stop(self) -> None:
         """Cancel the task and wait for its end."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_tasks(self._task)
             self._task = None
 
     async def run(self) -> None:

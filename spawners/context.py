@@ -77,7 +77,7 @@ class HubContext:
         self.announcements = AnnouncementCache(self.store)
         self.favourites = Favourites(self.store)
         self.tiles = Tiles(self.catalog, self.store)
-        self.memberships = MembershipCache(self.store.spaces.get, self.store.members.of_person)
+        self.memberships = MembershipCache(self.store.spaces.get, self.store.spaces.of_person)
         self.budgets = Budgets(self.store)
 
     _only: ClassVar[HubContext | None] = None

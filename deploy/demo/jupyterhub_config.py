@@ -53,6 +53,8 @@ c.PortalSpawner.binds = [
     {"source": str(storage / "scratch"), "read_only": False},
     {"source": str(storage / "data"), "read_only": True},
 ]
+if not one_account:
+    c.Projects.root = str(storage / "projects")  # portal.demo.project_folders made it
 c.Storage.areas = [
     {"title": "Home", "path": "{home}", "required": True},
     {"title": "Scratch", "path": str(storage / "scratch")},

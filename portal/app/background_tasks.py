@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from portal.assembly import Services
-from portal.periodic import Periodic
+from portal.periodic import Periodic, end_tasks
 
 _RETRY = (1.0, 30.0)  # seconds to the second try, and their maximum
 _CHECK = 15.0  # seconds between checks of a database that is otherwise not used
@@ -42,9 +42,7 @@ class BackgroundTasks:
 
     async def close(self) -> None:
         """Cancel the tasks, then release what the parts hold."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(self._store.stop(), *self._tasks, return_exceptions=True)
+        await asyncio.gather(self._store.stop(), end_tasks(*self._tasks))
         await self.parts.store.close()
         self.parts.cluster.close()
 

@@ -107,7 +107,7 @@ class CourseImportCommand(CourseCommand):
             for person, role in roles.items()
         ]
         if before is None:
-            await store.courses.add_course(stored, members)
+            await store.courses.add_space(stored, members)
         else:
             await store.courses.save(stored)
             current_members = await store.members.of_space(stored.name)

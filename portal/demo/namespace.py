@@ -20,6 +20,7 @@ import subprocess
 from pathlib import Path
 
 from ..errors import ConfigurationError
+from . import project_folders
 from .home import Home
 from .people import Account, People
 
@@ -99,6 +100,8 @@ def _put_private(etc: Path, target: Path, home: Path) -> None:
         shutil.copy2(etc / name, target / name)
     for name in ("slurm", "sudoers.d"):  # mount points
         (target / name).mkdir(mode=0o755, exist_ok=True)
+    (target / project_folders.SETTINGS.parent).mkdir(mode=0o755, exist_ok=True)
+    shutil.copy2(etc / project_folders.SETTINGS, target / project_folders.SETTINGS)
     (target / OWNER.name).symlink_to(home)
 
 
@@ -150,6 +153,7 @@ def _write(etc: Path, home: Home, people: People, deploy: Path) -> None:
         _make_home(directory, account)
     members = ",".join(people.persons)
     group.append(f"{people.group}:x:{people.gid}:{members}")
+    group.append(f"{project_folders.GROUP}:x:{project_folders.GROUP_ID}:")
     names = [line.split(":", 1)[0] for line in passwd]
     _put(etc / "passwd", passwd, 0o644)
     _put(etc / "group", group, 0o644)
@@ -161,6 +165,7 @@ def _write(etc: Path, home: Home, people: People, deploy: Path) -> None:
     _put(etc / "hosts", _hosts(), 0o644)
     (etc / "sudoers.d").mkdir(exist_ok=True)
     _put(etc / "sudoers.d/portal", (deploy / "sudoers").read_text().split("\n"), 0o440)
+    project_folders.lay(home, people.services["portal"], deploy, etc)
 
 
 def _hosts() -> list[str]:

@@ -1,4 +1,4 @@
-"""Who calls: the Hub's answer about a token, held for some seconds, and the models it lets use."""
+"""Callers: the Hub's answer about a token, held for some seconds, and the models it lets use."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Running:
         changes = Changes()
         places = Places(changes.note)
         self._routes.read()
-        places.apply(self._routes.models)
+        places.apply(self._routes.models, self._routes.written_at)
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as to_hub:
             access = Access(os.environ.get("JUPYTERHUB_API_URL", _HUB), to_hub, self._log)
             forwarding = Forwarding(self._routes)
@@ -143,7 +143,7 @@ class Running:
             await asyncio.sleep(_LOOK)
             try:
                 if self._routes.changed() and await asyncio.to_thread(self._routes.read):
-                    places.apply(self._routes.models)
+                    places.apply(self._routes.models, self._routes.written_at)
             except Exception:
                 self._log.exception("The routes cannot be taken")
 

@@ -123,9 +123,12 @@ class Places:
     def __init__(self, on_wait: Callable[[str], None]) -> None:
         self._on_wait = on_wait
         self.models: dict[str, Served] = {}
+        self.written_at = 0.0
 
-    def apply(self, models: Mapping[str, Model]) -> None:
-        """Take what the service says now. Requests that wait at a removed model are refused."""
+    def apply(self, models: Mapping[str, Model], written_at: float = 0.0) -> None:
+        """Take what the service wrote at that time (Unix seconds). Requests that wait at a removed
+        model are refused."""
+        self.written_at = written_at
         for name in self.models.keys() - models.keys():
             for waiting in self.models.pop(name).waiting:
                 if not waiting.future.done():

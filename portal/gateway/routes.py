@@ -87,6 +87,7 @@ class RoutesFile:
     def __init__(self, path: Path, identity: Path, log: logging.Logger) -> None:
         self._path, self._identity, self._log = path, identity, log
         self._seen: tuple[int, ...] | None = None
+        self.written_at = 0.0  # Unix seconds at which the content in use was written
         self._complained: set[str] = set()
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._used: set[str] = set()  # certificates of the last content
@@ -127,7 +128,7 @@ class RoutesFile:
             model = self._model(str(name), row, before)
             if model is not None:
                 models[str(name)] = model
-        self.models = models
+        self.models, self.written_at = models, status.st_mtime
         used = {replica.certificate for model in models.values() for replica in model.replicas}
         # A request may have a place at a replica that has just been removed.
         kept, self._used = used | self._used, used

@@ -1,4 +1,4 @@
-"""What the gateway tells the service, on a Unix socket of its own: state, changes, metrics."""
+"""State, changes and metrics of the gateway, told to the service on a Unix socket of its own."""
 
 from __future__ import annotations
 
@@ -102,6 +102,7 @@ class StateServer:
         return {
             "since": self._began,
             "changes": self._changes.now,
+            "routes_written_at": self._places.written_at,
             "in_flight": self._callers.in_flight,
             "refusals": {str(status): n for status, n in self._callers.refusals.items()},
             "models": models,
@@ -134,7 +135,7 @@ def _place(place: Place) -> dict[str, Any]:
 
 
 class _Metrics:
-    """The same numbers for Prometheus. Names of replicas are left out: they do not come again."""
+    """Numbers of the state for Prometheus, without names of replicas, which do not come again."""
 
     def __init__(self, places: Places, callers: Callers) -> None:
         self._places, self._callers = places, callers

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InvalidRequest, NotAllowed
 from ..models.catalog.environment import Environment
 from ..models.space import Space
+from ..spaces.registry import type_of
 from .fields import IN_SPACES
 
 
@@ -20,10 +21,11 @@ def check_asked(asked: Mapping[str, Any], environment: Environment, space: Space
             f"This {space.noun} uses '{environment.title}', not '{str(named)[:60]}'. Do not set "
             "the environment."
         )
+    choices = IN_SPACES | type_of(space).more_choices
     for key in asked:
-        if key != "environment" and key not in IN_SPACES:
+        if key != "environment" and key not in choices:
             raise InvalidRequest(
                 f"The {space.noun} sets '{key[:60]}'. You can choose: "
-                f"{', '.join(sorted(IN_SPACES))}.",
+                f"{', '.join(sorted(choices))}.",
                 field=key[:60],
             )

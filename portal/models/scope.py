@@ -19,6 +19,7 @@ USERS_MANAGE = "custom:portal:users:manage"
 METRICS_READ = "custom:portal:metrics:read"
 COURSES_CREATE = "custom:portal:courses:create"
 COURSES_MANAGE = "custom:portal:courses:manage"
+PROJECTS_MANAGE = "custom:portal:projects:manage"
 MODELS_USE = "custom:portal:models:use"  # with !service=NAME, of one model (portal/gateway)
 # A session's own token holds these two, with !server=…; no role of a person needs them.
 TELEMETRY_REPORT = "custom:portal:telemetry:report"
@@ -39,6 +40,7 @@ MEANINGS = {
     METRICS_READ: "Read the service's metrics for Prometheus.",
     COURSES_CREATE: "Request courses and teach them.",
     COURSES_MANAGE: "See, approve and archive everyone's courses.",
+    PROJECTS_MANAGE: "See, approve, change and archive everyone's projects.",
     MODELS_USE: "Use the models that are served to their user.",
     TELEMETRY_REPORT: "Report the GPU usage of a session.",
     SESSION_OWN: "See a session and change its time and resources, from inside it.",

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from . import Frozen
-from .catalog.environment import MAX_DESCRIPTION, AbsolutePath, Environment, Name
+from .catalog.environment import MAX_DESCRIPTION, AbsolutePath, Environment
 from .session.resources import Resources, SlurmName
 
 # Part of the names of servers, groups, reservations and folders. JupyterHub allows 30 characters
@@ -37,6 +37,9 @@ class Role(StrEnum):
     STUDENT = "student"
     ASSISTANT = "assistant"
     INSTRUCTOR = "instructor"
+    OWNER = "owner"
+    MEMBER = "member"
+    READER = "reader"
 
 
 STAFF = frozenset({Role.ASSISTANT, Role.INSTRUCTOR})
@@ -47,13 +50,14 @@ class Space(Frozen):
 
     noun: ClassVar[str] = "space"  # what people call it
     leader: ClassVar[str] = "owner"  # what they call who leads it
+    # It has one environment, in a version whose content is stored (StoredSpace.pinned). Without,
+    # the environments of the catalog that it has (`has`).
+    pins: ClassVar[bool] = True
 
     name: SpaceName
     title: Annotated[str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True)]
     description: Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION)] = ""  # Markdown
     roster_group: Annotated[str, StringConstraints(max_length=255)] = ""  # of the directory
-    environment: Name  # in the catalog; the pinned version's content is stored (StoredSpace.pinned)
-    version: Annotated[int, Field(ge=1)] | None = None  # None: the newest, at each save
     default: Resources = Resources()  # of one member's session
     largest: Resources = Resources()
     account: SlurmName | None = None  # the Slurm account that sessions are charged to
@@ -67,6 +71,10 @@ class Space(Frozen):
     def called(self) -> str:
         """What it is, and its title: "project 'Proteins'"."""
         return f"{self.noun} '{self.title}'"
+
+    def has(self, environment: str) -> bool:
+        """Return True if a space that pins none has this environment of the catalog."""
+        return not self.pins
 
     def closed(self, now: float, *, early: bool = False) -> str:
         """Return why an approved one has no sessions at ``now`` (Unix seconds); "" if it has.
@@ -104,6 +112,8 @@ class StoredSpace(Frozen):
 
 class Member(Frozen):
     """Member of a space."""
+
+    noun: ClassVar[str] = "space"  # what the space is called
 
     person: str
     role: Role

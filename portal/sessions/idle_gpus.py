@@ -20,7 +20,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
 from portal.models.words import duration
 from portal.periodic import Periodic
-from portal.spaces.registry import space_nouns
+from portal.spaces.registry import space_type_of
 from portal.store import Store
 from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
@@ -202,7 +202,8 @@ class IdleGpus(IdleSettings):
         if groups := sorted(self.exempt_groups & set(record.groups)):
             return f"Sessions of the group {groups[0]} are never stopped for idle GPUs here."
         if record.space and record.space in self.exempt_spaces:
-            noun = space_nouns()
+            of_type = space_type_of(record.server, record.options)
+            noun = of_type.noun if of_type else "space"
             return f"Sessions of the {noun} {record.space} are never stopped for idle GPUs here."
         return ""
 

@@ -14,9 +14,10 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.idle import IdleState
+from portal.models.session.run import SPACE_KEYS
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage, SessionReports
-from portal.spaces.registry import space_type_at
+from portal.spaces.registry import space_type_of
 from portal.work.tensorboard.kind import OPTION
 
 from .efficiency import Efficiency, efficiency_of
@@ -60,6 +61,7 @@ class SessionItem(Frozen):
     environment: str
     environment_title: str
     course: str
+    project: str
     in_space: str
     job_id: str
     state: SessionState
@@ -142,11 +144,11 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
         programs = program_links(record, context.base, opened)
     job = context.job if record.state is not SessionState.ENDED else None
     end = _ends_at(record, job, efficiency)
-    space = space_type_at(record.server)
+    space = space_type_of(record.server, record.options)
     return SessionItem.like(
         record,
         mine=is_own,
-        course=record.space,
+        **{key: record.space if space and space.option == key else "" for key in SPACE_KEYS},
         in_space=f"{space.noun} {record.space}" if space and record.space else "",
         words=_words(record, job),
         options={key: value for key, value in record.options.items() if key != "environment"},

@@ -50,10 +50,11 @@ def situation_of(record: SessionRecord, job: Job, known: SessionData) -> Situati
     efficiency = efficiency_of(
         record, known.usage, known.reports, now=known.now, simulated=known.simulated
     )
-    running = job.state.running
+    running, told = job.state.running, dict(known.told)
+    messages: Sequence[Message] = told.pop("messages", ())  # beside the announcements
     return Situation.like(
         known,
-        **known.told,
+        **told,
         session_id=record.id,
         job_id=job.id,
         user=record.user,
@@ -73,7 +74,8 @@ def situation_of(record: SessionRecord, job: Job, known: SessionData) -> Situati
             Message.like(announcement)
             for announcement in known.announcements
             if announcement.starts_at <= known.now < announcement.ends_at
-        ),
+        )
+        + tuple(messages),
         links={
             "session": f"{known.prefix}sessions/{record.id}",
             "launch": spawn_url(record, known.base, record.again),

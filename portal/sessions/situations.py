@@ -158,11 +158,15 @@ class Situations:
 
     def environment(self, record: SessionRecord) -> Environment | None:
         """Return the session's environment as it is in the catalog now, whoever may use it; for a
-        space, the pinned one, narrowed to the space's limits."""
+        space, the one that it pins or has, narrowed to the space's limits."""
         if not record.space:
             return self._context.environment_of(record.environment)
         stored = self._context.known_space(record.space)
-        return narrowed(stored.pinned, stored.space) if stored and stored.pinned else None
+        if stored is None:
+            return None
+        pins, of_catalog = stored.space.pins, self._context.environment_of
+        environment = stored.pinned if pins else of_catalog(record.environment)
+        return narrowed(environment, stored.space) if environment else None
 
     async def _measure(self) -> _Measured:
         view, store = self._context.view(), self._context.store

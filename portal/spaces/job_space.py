@@ -28,6 +28,9 @@ class JobSpace(Frozen):
     option: ClassVar[str] = ""  # key of ``user_options`` with its name
     isolated: ClassVar[bool] = False  # nothing of the site is seen in it but what it binds
     group_prefix: ClassVar[str] = ""  # begins the names of the Hub's groups of their members
+    # Fields that members choose beside those of all spaces (portal/launch/fields.py).
+    more_choices: ClassVar[frozenset[str]] = frozenset()
+    offered: ClassVar[bool] = False  # the launch page offers its members' spaces
     estimated: ClassVar[bool] = True  # its launch page shows expected starts
     # Class with the Hub's part of its launches, a ``SpaceLaunch`` (spawners/launch/spaces.py).
     launch: ClassVar[str] = ""

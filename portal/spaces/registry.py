@@ -47,6 +47,14 @@ def space_type_at(server: str) -> type[JobSpace] | None:
     return next((added for added in SPACES if added.reserves(server) is not None), None)
 
 
+def space_type_of(server: str, options: Mapping[str, Any]) -> type[JobSpace] | None:
+    """Return the type of the space of a session, by the name of its server or its options, in which
+    those of a kernel or a run are one value; None for its user's own."""
+    nested = [value for value in options.values() if isinstance(value, Mapping)]
+    named = (a for a in SPACES if any(values.get(a.option) for values in (options, *nested)))
+    return space_type_at(server) or next(named, None)
+
+
 def space_type_of_group(group: str) -> type[JobSpace] | None:
     """Return the type of spaces whose members are in Hub groups of such names, in any case."""
     name = group.casefold()

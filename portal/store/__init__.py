@@ -20,7 +20,7 @@ from .catalog.requests import EnvironmentRequestTable, FavouriteTable
 from .catalog.tests import EnvironmentTestTable
 from .catalog.versions import VersionTable
 from .courses.collects import CollectTable
-from .courses.courses import CourseTable, MemberTable
+from .courses.courses import CourseTable
 from .courses.handouts import HandoutTable
 from .courses.live import CourseMessageTable, HelpTable, PresenceTable
 from .courses.starts import CourseReservationTable, CourseStartTable
@@ -41,6 +41,7 @@ from .site.history import HistoryTable
 from .site.job_use import JobUseTable
 from .site.series import SeriesTable
 from .site.visits import VisitTable
+from .spaces import Spaces, SpaceTable
 
 __all__ = ["HEAD", "Store"]
 
@@ -124,8 +125,8 @@ class Store(LoggingConfigurable):
         self.measurements = MeasurementTable(self.database)
         self.registries = RegistryTable(self.database)
         self.courses = CourseTable(self.database)
-        self.spaces = self.courses  # no others are stored
-        self.members = MemberTable(self.database)
+        self.members = self.courses.members
+        self.spaces = Spaces([self.courses, *self.table.each(SpaceTable)])
         self.handouts = HandoutTable(self.database)
         self.collects = CollectTable(self.database)
         self.starts = CourseStartTable(self.database)

@@ -10,6 +10,10 @@ from portal.launch.programs import Programs
 from portal.models.course.audit import CourseAudit
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.navigation import Entry, Group
+from portal.projects.audit import ProjectAudit
+from portal.projects.settings import Projects
+from portal.projects.space import ProjectSpace
+from portal.projects.tables import ProjectTable
 from portal.work.course.kind import Preview, Rehearsal, Room
 from portal.work.kernel.kind import JobKernel
 from portal.work.kernel.settings import JobKernels
@@ -57,6 +61,17 @@ add_features(
         ),
         checks="portal.doctor.checks.courses:CHECKS",
         demo="portal.demo.course:PART",
+    ),
+    Feature(
+        "project",
+        settings=(Projects,),
+        spaces=(ProjectSpace,),
+        actions=(ProjectAudit,),
+        tables=(ProjectTable,),
+        parts="portal.projects.parts:ProjectParts",
+        endpoints="portal.projects.endpoints:ENDPOINTS",
+        pages="portal.projects.pages:PROJECT_PAGES",
+        navigation=(Entry("Projects", "projects", "people-group", Group.SPACES),),
     ),
     Feature(
         "tensorboard",

@@ -20,10 +20,13 @@ from portal.launch.limits.qos import longest_walls
 from portal.models.catalog.environment import Environment, refusals_of
 from portal.models.cluster.cluster import Association, Qos
 from portal.models.session.resources import Resources, time_seconds
+from portal.models.space import Space
+from portal.spaces.job_space import JobSpace
+from portal.spaces.registry import type_of
 
 from ..host.storage import StorageArea
 from . import words
-from .view import Area, Card
+from .view import Area, Card, SpaceField
 
 
 def seconds(text: Any) -> int:
@@ -53,6 +56,31 @@ def kind_choices(
     chosen = last.get("kind", USUAL.name)
     return tuple(
         Choice(value=kind.name, label=kind.title, selected=kind.name == chosen) for kind in kinds
+    )
+
+
+def space_fields(spaces: Sequence[Space], last: Mapping[str, Any]) -> tuple[SpaceField, ...]:
+    """Return a field for each type of the spaces that a session can be launched for."""
+    of_types: dict[type[JobSpace], list[Space]] = {}
+    for space in spaces:
+        of_types.setdefault(type_of(space), []).append(space)
+    return tuple(
+        SpaceField(
+            option=type_.option,
+            label=f"For a {type_.noun}",
+            choices=(
+                Choice(value="", label="No, for me"),
+                *(
+                    Choice(
+                        value=space.name,
+                        label=space.title,
+                        selected=last.get(type_.option) == space.name,
+                    )
+                    for space in own
+                ),
+            ),
+        )
+        for type_, own in of_types.items()
     )
 
 

@@ -27,6 +27,7 @@ from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.cluster.gpu_share import part_words, share_of, slice_of, title_of
 from portal.models.person import Person
 from portal.models.session.resources import Resources, time_text
+from portal.models.space import Space
 from portal.paths import data_path
 from portal.setting import setting
 from portal.slurm.reasons import waking_words
@@ -163,6 +164,7 @@ class LaunchForm(LoggingConfigurable):
         defaults: Resources | None = None,
         preferences: Preferences = NO_PREFERENCES,
         tiles: Callable[[Environment], Tile] = tile_of,
+        spaces: Sequence[Space] = (),
         now: float | None = None,
     ) -> LaunchView:
         """Return the view model of the page.
@@ -172,7 +174,8 @@ class LaunchForm(LoggingConfigurable):
         count instead as far as they fit; ``defaults`` are the site's
         resources where neither the person nor the environment names them. ``unknown``: a sentence
         if this person's associations could not be read. ``preferences``: what this person likes and
-        used last; ``tiles`` returns the content of an environment's card.
+        used last; ``tiles`` returns the content of an environment's card; ``spaces``: those that
+        a session can be launched for.
         """
         now = time.time() if now is None else now
         problems = [*problems]
@@ -189,7 +192,8 @@ class LaunchForm(LoggingConfigurable):
         if not environments:
             problems.append(f"No environment is available to you. Please ask {self.contact}.")
         partitions = allowed_partitions(person, snapshot, associations)
-        last = last_choice.well_formed(linked or last)
+        before = linked or last or {}
+        last = last_choice.well_formed(before)
         chosen = last_choice.chosen_environment(environments, last)
         last = last_choice.asked(
             last,
@@ -220,6 +224,7 @@ class LaunchForm(LoggingConfigurable):
         return LaunchView(
             cards=cards,
             tags=common_tags(cards),
+            spaces=choices.space_fields(spaces, before),
             kinds=choices.kind_choices(environments, last),
             gpu_counts=choices.gpu_counts(most, count),
             gpu_most=most,

@@ -42,11 +42,20 @@ class Area(Frozen):
     warning: bool = False
 
 
+class SpaceField(Frozen):
+    """Choice of a space for the session, of one type; the first is the user alone."""
+
+    option: str
+    label: str
+    choices: tuple[Choice, ...]
+
+
 class LaunchView(Frozen):
     """Content of the launch form. An empty tuple is a choice that is not offered."""
 
     cards: tuple[Card, ...] = ()
     tags: tuple[str, ...] = ()  # to filter by, if there are many cards
+    spaces: tuple[SpaceField, ...] = ()
     kinds: tuple[Choice, ...] = ()  # what a session opens
     gpu_counts: tuple[Choice, ...] = ()
     gpu_most: int = 0  # per node; above 8 the page has a number field instead of buttons

@@ -30,7 +30,7 @@ from portal.models.session.resources import Resources
 from ..host.storage import StorageArea
 from ..session import SessionSpawner
 from .other_launches import other_launches
-from .spaces import place_in_space, space_form
+from .spaces import offered_spaces, place_in_space, space_form
 from .submit import tensorboard_roots
 from .unknown_jobs import end_unknown
 
@@ -133,11 +133,12 @@ async def render_form(
         return await space_form(spawner, address, (await readiness(spawner)).problems, server)
     form = spawner.shared.form
     # At once, since each waits for a turn of the loop, which is busy while a class starts.
-    snapshot, ready, preferences, offered = await asyncio.gather(
+    snapshot, ready, preferences, offered, spaces = await asyncio.gather(
         _known_snapshot(spawner),
         readiness(spawner),
         spawner.shared.favourites.preferences_of(spawner.user.name),
         _offered(spawner),
+        offered_spaces(spawner),
     )
     view = form.view(
         snapshot,
@@ -152,6 +153,7 @@ async def render_form(
         defaults=Resources.model_validate(spawner.default_resources),
         preferences=preferences,
         tiles=spawner.shared.tiles.tile_for,
+        spaces=spaces,
     )
     return form.render(view)
 

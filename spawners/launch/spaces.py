@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from jupyterhub import orm
 
-from portal.catalog.offers.in_space import usable_environment
+from portal.catalog.offers.in_space import environment_in
 from portal.errors import NotAllowed, PortalError
 from portal.launch.in_space import check_asked
 from portal.launch.kinds import Address
 from portal.launch.kinds.closed import closed
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import AskedFor, Kind, LaunchFacts, Place
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import ClusterSnapshot
@@ -31,6 +32,8 @@ from ..lifecycle.stop_reason import SERVICE
 from ..session import SessionSpawner
 from .other_launches import other_launches
 
+_PATIENCE = 0.3  # seconds that a page waits for the database
+
 
 class SpaceLaunch:
     """Launches of sessions of one member in the space ``stored``."""
@@ -42,6 +45,18 @@ class SpaceLaunch:
     def type_(self) -> type[JobSpace]:
         """Type of the space."""
         return type_of(self.stored.space)
+
+    @property
+    def charged(self) -> bool:
+        """True if the space's budget and account are charged."""
+        return True
+
+    def check(self, kind: Kind, asked: AskedFor) -> None:
+        """Raise NotAllowed for what this member cannot start."""
+
+    def placed(self, environment: Environment, facts: LaunchFacts, space: JobSpace) -> Environment:
+        """Return ``environment`` with the space's folders. Raises NotAllowed."""
+        return with_data(environment, self.stored.space)
 
     async def snapshot(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """Return the cluster as the space's sessions need to know it."""
@@ -61,10 +76,10 @@ class SpaceLaunch:
         return kind.about or f"Your session of the {self.stored.space.noun}."
 
 
-async def _launch(spawner: SessionSpawner, name: str) -> SpaceLaunch:
-    """Return the owner's launches in a space, whose membership is queried anew: the space may be
-    seconds old, and all ask for it at once. Raises NotAllowed, StoreUnavailable."""
-    memberships, user = spawner.shared.memberships, spawner.user.name
+async def _launch(spawner: SessionSpawner, type_: type[JobSpace], name: str) -> SpaceLaunch:
+    """Return the owner's launches in a space of this type, whose membership is queried anew: the
+    space may be seconds old, and all ask for it at once. Raises NotAllowed, StoreUnavailable."""
+    memberships, user = spawner.shared.memberships.of_type(type_.noun), spawner.user.name
     await memberships.of_user(user, fresh=True)
     membership = await memberships.membership(user, name)
     stored = membership.stored
@@ -78,7 +93,7 @@ async def place_in_space(
 ) -> Place:
     """Return a session of a space as it may be launched now. Raises InvalidRequest, NotAllowed,
     StoreUnavailable."""
-    launch = await _launch(spawner, kind.space_name)
+    launch = await _launch(spawner, type(kind.space), kind.space_name)
     stored, space = launch.stored, launch.stored.space
     now = time.time()
     reason = closed(type(kind), stored, launch.role, now)
@@ -86,15 +101,16 @@ async def place_in_space(
         raise NotAllowed(reason)
     if not facts.runs:
         _may_start(spawner, kind, launch.role, space)
+    launch.check(kind, asked)
     catalog = spawner.shared.catalog
     await catalog.load()
-    environment = await usable_environment(catalog.offering, stored)
+    environment = await environment_in(catalog, stored, spawner.person, asked.environment)
     check_asked(asked.given(), environment, space)
-    spent = await spawner.shared.budgets.spent(space)
+    spent = await spawner.shared.budgets.spent(space) if launch.charged else ""
     needs_gpus = kind.needs_gpus(asked, space)
     if spent and (asked.resources.gpus or needs_gpus):
         raise NotAllowed(spent)
-    offered = kind.narrowed(environment, space, asked, gpus=not spent)
+    offered = kind.narrowed(environment, space, asked, gpus=launch.charged and not spent)
     snapshot = await launch.snapshot(facts.snapshot)
     offered = launch.type_.now(
         space.name,
@@ -106,10 +122,28 @@ async def place_in_space(
         needs_gpus=needs_gpus,
     )
     job_space = await launch.job_space(kind)
-    offered = with_data(offered, space)
+    offered = launch.placed(offered, facts, job_space)
     # Nothing is awaited after this, or launches at the same moment would not see each other.
     _check_held(spawner, kind, space, offered, asked)
     return Place({offered.name: offered}, snapshot, kind.model_copy(update={"space": job_space}))
+
+
+async def offered_spaces(spawner: SessionSpawner) -> list[Space]:
+    """Return the owner's spaces that the launch page offers, by title; while the database does not
+    answer, those known before."""
+    memberships, user = spawner.shared.memberships, spawner.user.name
+    try:
+        own = [*(await memberships.mine(user, patience=_PATIENCE)).values()]
+    except (PortalError, TimeoutError):
+        own = memberships.known_to(user)
+    now = time.time()
+    spaces = [
+        membership.stored.space
+        for membership in own
+        if type_of(membership.stored.space).offered
+        and not closed(JupyterLab, membership.stored, membership.role, now)
+    ]
+    return sorted(spaces, key=lambda space: space.title.casefold())
 
 
 async def space_form(
@@ -123,7 +157,7 @@ async def space_form(
         space_type_at(spawner.name if server is None else server) or JobSpace,
     )
     try:
-        launch = await _launch(spawner, address.space)
+        launch = await _launch(spawner, of_type, address.space)
         stored, about = launch.stored, launch.about(address.kind)
         title, upcoming = stored.space.title, launch.upcoming(now)
         if reason := closed(address.kind, stored, launch.role, now):

@@ -178,7 +178,7 @@ def course(name: str) -> StoredCourse:
 async def test_the_acl_follows_the_roster(store: Store, tmp_path: Path) -> None:
     people = (MEMBER, LEFT)
     roster = [CourseMember(course="deep", person=one, role=Role.STUDENT) for one in people]
-    await store.courses.add_course(course("deep"), roster)
+    await store.courses.add_space(course("deep"), roster)
     directory = str(tmp_path / "exchange")
     folders = await asyncio.gather(*(exchange_of(directory, "deep", name) for name in people))
     other = await exchange_of(directory, "gone", MEMBER)  # a course that is not there any more

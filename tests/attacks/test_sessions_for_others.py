@@ -77,7 +77,7 @@ async def test_a_start_leaves_them_out(
         hub=None,
     )
     one = kept()
-    await store.courses.add_course(one, [member("eve"), member("ada"), member("bob")])
+    await store.courses.add_space(one, [member("eve"), member("ada"), member("bob")])
     assert await store.members.join("deep", "ada", 5.0)
     start = await Starter(context).start(one, kind, "barbara", people=people)
     seats = {seat.person: seat for seat in await store.starts.seats(start.id)}
@@ -85,7 +85,7 @@ async def test_a_start_leaves_them_out(
     if people is None or "ada" in people:
         assert seats["ada"].state is SeatState.WAITING
     account = kept(name="paid", account="teaching")
-    await store.courses.add_course(account, [member("eve").model_copy(update={"course": "paid"})])
+    await store.courses.add_space(account, [member("eve").model_copy(update={"course": "paid"})])
     start = await Starter(context).start(account, kind, "barbara")
     assert [s.state for s in await store.starts.seats(start.id)] == [SeatState.WAITING]
 

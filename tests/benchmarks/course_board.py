@@ -79,7 +79,7 @@ async def _course(service: Service) -> None:
     members = [CourseMember(course=NAME, person=TEACHER, role=Role.INSTRUCTOR)]
     members += [CourseMember(course=NAME, person=student, role=Role.STUDENT) for student in people]
     store = Store(url=service.database)
-    await store.courses.add_course(kept, members)
+    await store.courses.add_space(kept, members)
     for person, job in zip(people, running, strict=False):
         record = SessionRecord(
             id=f"class-{person}",

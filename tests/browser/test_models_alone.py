@@ -104,6 +104,23 @@ def test_a_successor_waits_and_the_page_says_until_when(page: Any) -> None:
     check(page, "model-handover")
 
 
+def test_the_use_of_each_replica_is_shown(page: Any) -> None:
+    """Of four at most; one whose use was not measured is left out."""
+    part = {
+        "began_at": NOW - 600, "last_at": NOW, "seconds": 60, "sources": "simulated",
+        "gpu": [60, 55], "gpu_memory": [1024, 2048], "memory": [None, None], "gpus": {},
+    }  # fmt: skip
+    ready = [{**REPLICA, "id": f"{job}aa3c1a0b7d", "job_id": str(job)} for job in range(41, 47)]
+    uses: dict[str, Any] = {f"jobs/{job}/use": {"parts": [part]} for job in range(41, 44)}
+    opened(page, replicas=ready, answers={**uses, "jobs/44/use": {"parts": []}})
+    use = page.locator("#use")
+    expect(use.get_by_role("heading")).to_have_text([f"Use of job {job}" for job in (41, 42, 43)])
+    expect(use.locator("canvas")).to_have_count(6)
+    expect(use).to_contain_text("2 further replicas: their jobs' pages have their use.")
+    expect(use.get_by_text("simulated readings")).to_have_count(3)
+    check(page, "model-use")
+
+
 def test_one_that_sleeps_is_woken(page: Any) -> None:
     sent: list[Any] = []
 

@@ -57,7 +57,9 @@ MAY_KNOW: dict[str, set[str]] = {
     "launch": BASE,
     "features": BASE | {"launch", "plugins", "store"},
     # Beside its own, the settings of courses; and its tables.
-    "work": BASE | {"launch", "features", "courses", "store"},
+    "work": BASE | {"launch", "features", "courses", "projects", "store"},
+    # A type of spaces, whose parts are loaded by name, as those of a work are.
+    "projects": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly", "handlers"},
     # What a folder of a work has besides its kind and its settings; it is loaded by name.
     "work parts": BASE
     | ADAPTERS
@@ -81,7 +83,7 @@ MAY_KNOW: dict[str, set[str]] = {
     # sessions and courses.
     "gateway": {"command", "errors", "models"},  # a process of its own, without the service's parts
     "demo": BASE | {"store", "sessions", "courses", "features", "work"},
-    "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work"},
+    "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "projects"},
     # It reads a site as the doctor does, and which settings name files.
     "backup": BASE | {"app", "doctor", "gateway", "sessions", "slurm", "store", "work"},
     "__main__": {"app", "backup", "command", "demo", "doctor"},

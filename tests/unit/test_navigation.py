@@ -26,6 +26,7 @@ from tests.support.works import portal_workers
 HUB, SERVICE = "/hub/", "/services/portal/"
 FOR_ALL = {
     "work": ["Home", "Launch", "Sessions", "Runs", "Models"],
+    "spaces": ["Projects"],
     "site": ["Catalog", "Cluster", "Benchmarks"],
 }
 ADMIN_ENTRIES = ["Curate", "Users", "Announcements", "Audit log", "All usage"]
@@ -61,11 +62,11 @@ def test_everyone_has_the_core_and_the_runs() -> None:
     ("viewer", "scopes"), [(user("course-dl101"), ()), (user(), (COURSES_CREATE,))]
 )
 def test_courses_are_for_members_and_instructors(viewer: Any, scopes: tuple[str, ...]) -> None:
-    assert labels(viewer, *scopes)["spaces"] == ["Courses"]
+    assert labels(viewer, *scopes)["spaces"] == ["Courses", "Projects"]
 
 
 def test_another_group_shows_no_courses() -> None:
-    assert "spaces" not in labels(user("courses", "research"))
+    assert labels(user("courses", "research"))["spaces"] == ["Projects"]
 
 
 def test_each_entry_of_admins_needs_its_scope() -> None:

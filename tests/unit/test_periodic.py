@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from portal import periodic
 from portal.errors import StoreUnavailable
 from portal.periodic import Periodic
 
@@ -182,3 +183,25 @@ async def test_a_stop_cancels_the_run_and_waits_for_its_end() -> None:
     await loop.stop()
     assert ended
     await loop.stop()  # does nothing
+
+
+async def test_a_lost_cancellation_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As asyncio.wait_for loses one that comes with the result it waited for."""
+    monkeypatch.setattr(periodic, "_AGAIN", 0.05)
+    lost = 0
+
+    async def work() -> None:
+        nonlocal lost
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            lost += 1
+            if lost > 1:
+                raise
+
+    loop = Periodic("The loop", work, 0.0, LOG)
+    loop.start()
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await loop.stop()
+    assert lost == 2

@@ -6,9 +6,12 @@ import json
 from collections.abc import Awaitable
 from typing import Any, Callable
 
-from tornado.web import RequestHandler
+from tornado.web import HTTPError, RequestHandler
 
 from ..service import ServiceError
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+"""Sends a method, a path and a body to the service."""
 
 
 class BrokerHandler(RequestHandler):
@@ -36,3 +39,15 @@ class BrokerHandler(RequestHandler):
             return
         self.set_status(400)
         self.finish(json.dumps({"message": "The body must be a JSON object."}))
+
+
+class PassingHandler(BrokerHandler):
+    """Base class of handlers that pass requests on to the service. ``methods``: those of its path,
+    separated by spaces."""
+
+    def initialize(self, ask: Ask, methods: str) -> None:
+        self.ask, self.methods = ask, methods.split()
+
+    def prepare(self) -> None:
+        if self.request.method not in self.methods:
+            raise HTTPError(405)

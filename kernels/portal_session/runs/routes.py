@@ -4,13 +4,11 @@ the session's server has the token."""
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Callable
+from typing import Any
 from urllib.parse import urlencode
 
-from tornado.web import HTTPError
-
 from ..chosen_id import ID
-from ..job_kernels.broker_handler import BrokerHandler
+from ..job_kernels.broker_handler import Ask, PassingHandler
 
 SUBMISSION = "session/runs"  # of the service
 # By path here: methods.
@@ -26,8 +24,6 @@ PASSED_ON = {
 _MOST = 200  # runs in a list, the newest
 _OF_POINTS = ("state", "sort", "offset", "limit")
 
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-
 
 def service_path(method: str, path: str) -> str:
     """Return the path of a request at the service, below its api/v1/, for one of these paths."""
@@ -36,15 +32,8 @@ def service_path(method: str, path: str) -> str:
     return f"{SUBMISSION}/choices" if path == "/runs/choices" else path[1:]
 
 
-class RunsHandler(BrokerHandler):
+class RunsHandler(PassingHandler):
     """Handler of a request of portal-run."""
-
-    def initialize(self, ask: Ask, methods: str) -> None:
-        self.ask, self.methods = ask, methods.split()
-
-    def prepare(self) -> None:
-        if self.request.method not in self.methods:
-            raise HTTPError(405)
 
     async def get(self) -> None:
         asked = {name: self.get_query_argument(name, "") for name in _OF_POINTS}

@@ -1,4 +1,4 @@
-"""What the service has told the job about its endpoint, in variables of the job."""
+"""Definition of the job's endpoint, as the service has told it in variables of the job."""
 
 from __future__ import annotations
 

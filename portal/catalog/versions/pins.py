@@ -43,11 +43,12 @@ async def pin_of(
     space: str = "",
 ) -> Pin:
     """Return the pin of an environment as it is now or, with ``since``, as a session has it that
-    was submitted then (Unix seconds). A ``space`` has one of its own. Raises StoreUnavailable,
+    was submitted then (Unix seconds). A ``space`` may have one of its own. Raises StoreUnavailable,
     NotFound without the space."""
     if space:
         stored = await store.spaces.get(space)
-        return Pin(0, (stored.pinned.digest if stored.pinned else "") or "")
+        if stored.space.pins:
+            return Pin(0, (stored.pinned.digest if stored.pinned else "") or "")
     await catalog.load()
     current = catalog.environments.get(name)
     if current is None:  # the launch says so

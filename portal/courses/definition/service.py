@@ -63,7 +63,7 @@ class CourseService:
                 "You can only create courses of your own. Add other instructors afterwards."
             )
         stored = self._new(await self._valid(course, by), by)
-        await self.store.courses.add_course(stored, [self._member(stored, instructor, by)])
+        await self.store.courses.add_space(stored, [self._member(stored, instructor, by)])
         self.memberships.forget()
         return stored
 
@@ -151,7 +151,7 @@ class CourseService:
             if member.role in STAFF or (students and member.source == "list")
         }
         members[by.name] = self._member(draft, by.name, by)
-        await self.store.courses.add_course(draft, list(members.values()))
+        await self.store.courses.add_space(draft, list(members.values()))
         self.memberships.forget()
         return draft
 

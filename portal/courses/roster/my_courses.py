@@ -61,6 +61,7 @@ def my_courses(memberships: Iterable[Membership], now: float) -> tuple[MyCourse,
 async def courses_of(memberships: MembershipCache, name: str) -> tuple[MyCourse, ...]:
     """Return the courses for a page: those known before, if the database does not answer within
     a moment."""
+    memberships = memberships.of_type("course")
     try:
         own_memberships: Iterable[Membership] = (
             await memberships.mine(name, patience=_PATIENCE)

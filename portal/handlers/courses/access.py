@@ -14,7 +14,7 @@ from portal.spaces.membership_cache import Membership
 from ..base.action import Action
 
 COURSE = r"[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?"
-EVERYONE = frozenset(Role)
+EVERYONE = STAFF | {Role.STUDENT}
 INSTRUCTORS = frozenset({Role.INSTRUCTOR})
 _NOTHING = "There is no course '{}' that you can access."
 
@@ -39,7 +39,7 @@ class CourseAction(Action):
     async def admit(self) -> None:
         """Admit those who may ask; record all others in the audit log."""
         name = self.path_kwargs["course"]
-        memberships, roles = self.parts.memberships, self.roles
+        memberships, roles = self.parts.memberships.of_type("course"), self.roles
         if self.changers is not None and self.request.method not in ("GET", "HEAD"):
             roles = self.changers
         try:

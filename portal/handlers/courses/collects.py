@@ -153,7 +153,9 @@ class OwnCollect(Upload, OwnCourseSession):
         record, collecting = await self.of_course(), self.parts_for(CourseParts).collecting
         if not is_own(record):
             raise Conflict("Folders are not collected from rehearsals, previews or rooms.")
-        member = await self.parts.memberships.membership(record.user, record.space)
+        member = await self.parts.memberships.of_type("course").membership(
+            record.user, record.space
+        )
         try:
             collect = await self.parts.store.collects.get(record.space, int(id))
         except NotFound:

@@ -135,7 +135,7 @@ class CourseList(Action):
 
         Holders of the scope for it get everyone's, with the requests.
         """
-        own_memberships = await self.parts.memberships.mine(self.person.name)
+        own_memberships = await self.parts.memberships.of_type("course").mine(self.person.name)
         memberships = {
             name: entry
             for name, entry in own_memberships.items()
@@ -194,7 +194,9 @@ class CourseValidate(Action):
         )
 
     async def _before(self, name: str) -> StoredCourse:
-        membership = (await self.parts.memberships.mine(self.person.name)).get(name)
+        membership = (await self.parts.memberships.of_type("course").mine(self.person.name)).get(
+            name
+        )
         if membership is not None and membership.role in STAFF:
             return membership.stored
         if self.person.may(COURSES_MANAGE):
@@ -213,7 +215,7 @@ class OneCourse(CourseAction):
     @Operation("A course.")
     async def on_get(self, course: str) -> CourseDetail:
         """Return it to its staff and to admins, as it is now, even if a command has changed it."""
-        stored = await self.parts.memberships.space(course, fresh=True)
+        stored = await self.parts.memberships.of_type("course").space(course, fresh=True)
         return await detail(self, stored, self.role, checked=True)
 
     @Operation("Change a course.", body=CourseEdit, errors=(409,))

@@ -122,7 +122,7 @@ class OwnHandouts(OwnCourseSession):
     async def on_get(self) -> None:
         """Use the session's own token only, for its own course. The ETag is the revision."""
         record = await self.of_course()
-        await self.parts.memberships.membership(record.user, record.space)
+        await self.parts.memberships.of_type("course").membership(record.user, record.space)
         revision, path = await self.parts_for(CourseParts).handouts.bundle(record.space)
         try:
             size = (await asyncio.to_thread(path.stat)).st_size

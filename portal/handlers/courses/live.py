@@ -301,7 +301,7 @@ class OwnPresence(OwnCourseSession):
 
 async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
     """Return True if the owner is in the course and had not joined it before opening this."""
-    memberships = await handler.parts.memberships.of_user(record.user)
+    memberships = await handler.parts.memberships.of_type("course").of_user(record.user)
     return any(
         membership.space == record.space and membership.joined_at is None
         for membership in memberships

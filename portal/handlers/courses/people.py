@@ -48,7 +48,7 @@ class CoursePersonAction(CourseAction, SessionAction):
 
     async def member(self, person: str) -> Member:
         """Return the member; for others raise NotAllowed, with an entry in the audit log."""
-        for member in await self.parts.memberships.of_user(person, fresh=True):
+        for member in await self.parts.memberships.of_type("course").of_user(person, fresh=True):
             if member.space == self.stored.name:
                 return member
         error = NotAllowed(f"{person} is not a member of the course '{self.stored.name}'.")

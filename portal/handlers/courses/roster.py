@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 from portal.courses.roster.enrolment import Enrolled
 from portal.models import Frozen
 from portal.models.course.audit import CourseAudit
-from portal.models.course.course import CourseMember
+from portal.models.course.course import CourseMember, CourseRole
 from portal.models.scope import COURSES_MANAGE
 from portal.models.space import Login, Role
 from portal.work.course.parts import CourseParts
@@ -40,7 +40,7 @@ class RosterText(Frozen):
     """
 
     text: Annotated[str, StringConstraints(max_length=900_000)]
-    role: Role = Role.STUDENT
+    role: CourseRole = Role.STUDENT
     replace: bool = False
 
 

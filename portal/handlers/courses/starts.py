@@ -82,7 +82,7 @@ class CourseStarts(CourseAction):
         ) as line:
             if number is not None and kind is not StartKind.REHEARSAL:
                 raise InvalidRequest("'number' is for rehearsals only; remove it.", "number")
-            stored = await self.parts.memberships.space(course, fresh=True)
+            stored = await self.parts.memberships.of_type("course").space(course, fresh=True)
             _demand_running(stored, kind)
             work = self.parts_for(CourseParts).course_work
             absent = await missing(work.context, stored, time.time())

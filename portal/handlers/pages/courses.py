@@ -114,7 +114,8 @@ class CoursePageBase(Page):
         Raises NotAllowed, in the same words if there is no such course, with an audit log entry.
         """
         with contextlib.suppress(NotAllowed, NotFound):
-            membership = await self.parts.memberships.membership(self.person.name, name)
+            memberships = self.parts.memberships.of_type("course")
+            membership = await memberships.membership(self.person.name, name)
             if membership.role in roles:
                 return membership
         if self.manages:
@@ -164,7 +165,7 @@ class CoursesPage(CoursePageBase):
         courses: list[StoredCourse] = []
         error = ""
         try:
-            memberships = await self.parts.memberships.mine(self.person.name)
+            memberships = await self.parts.memberships.of_type("course").mine(self.person.name)
             if self.manages:
                 courses = await self.parts.store.courses.all()
         except StoreUnavailable as failed:
@@ -222,9 +223,8 @@ class CoursePage(CoursePageBase):
 
     async def get(self, *segments: str) -> None:
         membership = await self.membership(segments[0], frozenset(Role))
-        stored = (
-            membership.stored if membership else await self.parts.memberships.space(segments[0])
-        )
+        courses = self.parts.memberships.of_type("course")
+        stored = membership.stored if membership else await courses.space(segments[0])
         role = membership.role if membership else None
         preview = self.get_query_argument("as", "") == "student"
         tab = segments[1]
@@ -284,9 +284,8 @@ class CourseBoardPage(CoursePageBase):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         membership = await self.membership(segments[0], STAFF)
-        stored = (
-            membership.stored if membership else await self.parts.memberships.space(segments[0])
-        )
+        courses = self.parts.memberships.of_type("course")
+        stored = membership.stored if membership else await courses.space(segments[0])
         role = membership.role if membership else None
         board = await self.parts_for(CourseParts).boards.board_of(stored, private=role is not None)
         parts = self.parts

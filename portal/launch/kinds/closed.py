@@ -19,6 +19,6 @@ def closed(kind: type[Kind], stored: StoredSpace, role: Role, now: float) -> str
         return f"{title} was not approved, so it has no sessions."
     if stored.state is not SpaceState.APPROVED:
         return f"{title} has no sessions yet: an admin of the portal must approve it first."
-    if stored.pinned is None:
+    if space.pins and stored.pinned is None:
         return f"{title} has no environment yet: its {space.leader} must choose one."
     return space.closed(now, early=role in STAFF or kind.early) or kind.not_offered(space)

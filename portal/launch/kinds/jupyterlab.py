@@ -42,7 +42,11 @@ class JupyterLab(Kind):
         if not self.space.name:
             return super().at(server, owner)
         self.space.check_server(server)
-        assert owner is not None
+        if owner is None:  # the names of such sessions are free
+            return self
+        reserving = space_type_at(server)
+        if reserving is None or not isinstance(self.space, reserving):
+            raise owner.not_free(server)
         return owner(space=self.space)
 
     @classmethod

@@ -265,8 +265,8 @@ class Kind(Frozen):
     def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the ``user_options`` for the same session again; ``chosen``: its resources. In a
         space, account, partition and reservation are others at the next meeting."""
-        own = not self.space.name
-        choices = {key: value for key, value in chosen.items() if own or key in IN_SPACES}
+        own, allowed = not self.space.name, IN_SPACES | self.space.more_choices
+        choices = {key: value for key, value in chosen.items() if own or key in allowed}
         return {"environment": environment, **choices, **self.own()}
 
     def own(self) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from .. import Frozen
+from ..catalog.environment import Name
 from ..clock import Clock, zones
 from ..session.resources import SlurmName
-from ..space import Member, Space, SpaceName, StoredSpace
+from ..space import Member, Role, Space, SpaceName, StoredSpace
 
 CourseName = SpaceName
+CourseRole = Literal[Role.STUDENT, Role.ASSISTANT, Role.INSTRUCTOR]
 Minutes = Annotated[int, Field(ge=5, le=24 * 60)]
 _NOTHING: tuple[date, ...] = ()
 _YEARS = (2000, 2200)  # others are typing errors, which clocks may not support
@@ -65,6 +67,8 @@ class Course(Space):
     noun = "course"
     leader = "instructor"
 
+    environment: Name
+    version: Annotated[int, Field(ge=1)] | None = None  # None: the newest, at each save
     timezone: Annotated[str, StringConstraints(max_length=64)] = "UTC"
     begins: date
     ends: date
@@ -141,6 +145,8 @@ class StoredCourse(StoredSpace):
 class CourseMember(Member):
     """Member of a course. ``source``: "list", or "group" for members from the directory;
     ``joined_at``: time at which they joined by themselves, None before."""
+
+    noun = "course"
 
     course: str
 

@@ -111,7 +111,8 @@ class RunOrigin(Frozen):
     folder: RunFolder
 
 
-SPACE = "course"  # key and column of a run's space: only courses have runs so far
+# Keys and columns of a run's space, by its type.
+SPACE_KEYS = ("course", "project")
 
 
 class AskedRun(Frozen):
@@ -129,7 +130,7 @@ class AskedRun(Frozen):
     The portal sets the rest. ``only``: the numbers of the points that run, "" for all; ``attempt``:
     the attempts of points that are over; ``origin``: what is repeated; ``version`` of the
     environment, 0: the one that is published when the run starts; ``digest`` of its image;
-    ``course``: of the session that starts the run, "" for one of no course."""
+    ``course``, ``project``: of the session that starts the run, "" for one of none."""
 
     id: RunId
     name: RunName
@@ -153,6 +154,10 @@ class AskedRun(Frozen):
         "", description="The name of a course: lowercase letters, digits and dashes"
     )
 
+    project: SpaceName | Literal[""] = Field(
+        "", description="The name of a project: lowercase letters, digits and dashes"
+    )
+
     @model_validator(mode="after")
     def _only_has_its_points(self) -> AskedRun:
         if self.only and expanded(self.only)[-1] >= self.points:
@@ -162,7 +167,7 @@ class AskedRun(Frozen):
     @property
     def space(self) -> str:
         """Space of the session that starts the run; "" for its user's own."""
-        return self.course
+        return self.course or self.project
 
     @property
     def tasks(self) -> int:

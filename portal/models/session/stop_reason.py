@@ -23,6 +23,7 @@ class StopCode(StrEnum):
     UNCLAIMED = "unclaimed"  # started ahead of a meeting and never opened
     REHEARSED = "rehearsed"  # started only for a rehearsal
     COURSE_OVER = "course_over"
+    SPACE_LEFT = "space_left"  # its user is no longer a member of its space
     FINISHED = "finished"  # a run whose points have all ended, although Slurm holds tasks of it
     BUDGET_USED = "budget_used"  # of a space, while a run of it had points left
     SURPLUS = "surplus"  # a replica that its set no longer has
@@ -33,6 +34,7 @@ STOP_TITLES = {
     StopCode.UNCLAIMED: "Not claimed",
     StopCode.REHEARSED: "Rehearsal ended",
     StopCode.COURSE_OVER: "Course ended",
+    StopCode.SPACE_LEFT: "Access ended",
     StopCode.FINISHED: "Finished",
     StopCode.BUDGET_USED: "Budget used up",
     StopCode.SURPLUS: "One replica fewer",

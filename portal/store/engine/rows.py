@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from sqlalchemy import Column, Executable, Row, Select, Table, select, update
@@ -49,6 +49,10 @@ class FeatureTables:
 
     def __call__(self, table: type[Queries]) -> Queries:
         return cast(Queries, self._tables[table])
+
+    def each(self, base: type[Queries]) -> Iterator[Queries]:
+        """Yield the tables of this base."""
+        return (table for table in self._tables.values() if isinstance(table, base))
 
 
 class ModelTable(StoreTable, Generic[T]):

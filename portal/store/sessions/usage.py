@@ -87,14 +87,17 @@ class UsageTable(StoreTable):
             by_session[row.session_id] = JobUsage.model_validate(values | {"day": ""})
         return by_session
 
-    async def of_space(self, space: str) -> float:
-        """Return the GPU-hours that all sessions of a space have held."""
+    async def of_space(self, space: str, since: float = 0.0) -> float:
+        """Return the GPU-hours that all sessions of a space have held, from the UTC day of
+        ``since`` on (Unix seconds)."""
         query = (
             select(func.sum(days.c.held))
             .select_from(days)
             .join(jobs, jobs.c.id == days.c.job)
             .where(space_column == space)
         )
+        if since:
+            query = query.where(days.c.day >= _day(since, "since"))
         return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
 
     async def by_person(self, space: str) -> list[UsageRow]:

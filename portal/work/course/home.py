@@ -42,7 +42,7 @@ class HomeCourses:
     async def today(self, person: Person) -> Mapping[str, Any] | None:
         """Return the courses that the user teaches and that meet today, or in which someone waits;
         None for a user who teaches none."""
-        mine = await self._services.memberships.mine(person.name)
+        mine = await self._services.memberships.of_type("course").mine(person.name)
         taught = [
             membership.stored.course
             for membership in mine.values()

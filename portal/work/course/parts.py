@@ -47,7 +47,7 @@ class CourseParts:
     def __init__(self, services: Services) -> None:
         store, hub, log, note = services.store, services.hub, services.log, services.note
         cluster, dashboard, subdomains = services.cluster, services.dashboard, services.subdomains
-        self._dashboard, self._memberships = dashboard, services.memberships
+        self._dashboard, self._memberships = dashboard, services.memberships.of_type("course")
         self._store, self._prefix = store, services.prefix
         self._home = HomeCourses(services)
         self.settings = services.settings.get(Courses)
@@ -57,14 +57,14 @@ class CourseParts:
         )
         enrolment = Enrolment(
             store,
-            services.memberships,
+            self._memberships,
             services.directory,
             self.settings,
             log,
             Unenrolment(store, hub, log).left,
         )
         self.course_service = CourseService(
-            store, services.memberships, rules, enrolment, self.settings
+            store, self._memberships, rules, enrolment, self.settings
         )
         self.readiness = CourseReadiness(store, cluster, self._snapshot, reserving)
         self.helping = Helping(store, hub, self.settings, subdomains, note, log)
@@ -77,7 +77,7 @@ class CourseParts:
         context = CourseContext(
             store=store,
             hub=hub,
-            memberships=services.memberships,
+            memberships=self._memberships,
             settings=self.settings,
             cluster=cluster,
             control=services.control,

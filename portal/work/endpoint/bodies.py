@@ -24,7 +24,7 @@ _Share = Annotated[int, Field(ge=0, le=100, strict=True)]
 
 
 class WantedEndpoint(Frozen):
-    """What an endpoint should be; what is not named stays, or is the default. ``least``, ``most``:
+    """Endpoint as it should be; what is not named stays, or is the default. ``least``, ``most``:
     replicas; ``target``: requests for one replica at a time; ``idle``: seconds without a request
     after which it sleeps, if ``least`` is 0; ``users``, ``groups``, ``everyone``: who may use it,
     beside its owner."""
@@ -50,7 +50,7 @@ class Example(Frozen):
 
 
 class Source(Frozen):
-    """Where a model comes from: a point of one of your runs, a folder, or the name of a ``model``
+    """Origin of a model: a point of one of your runs, a folder, or the name of a ``model``
     of the catalog."""
 
     run: Annotated[str, StringConstraints(pattern=f"^({ID})?$", max_length=40)] = ""

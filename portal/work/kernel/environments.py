@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from portal.catalog.availability import UNTYPED
-from portal.catalog.offers.in_space import usable_environment
+from portal.catalog.offers.in_space import environment_in, environments_in
 from portal.errors import NotAllowed, StoreUnavailable
 from portal.launch.in_space import check_asked
 from portal.models import Frozen
@@ -44,14 +44,14 @@ async def kernel_choices(
     parts: Services, person: Person, stored: StoredSpace | None, types: Collection[str]
 ) -> tuple[KernelEnvironment, ...]:
     """Return what sessions of ``person`` are offered, in the order of the launch page; of a
-    session in the space ``stored``, the space's environment. ``types``: GPU types of the cluster.
+    session in the space ``stored``, the space's. ``types``: GPU types of the cluster.
     """
     await parts.catalog.load()
     environments = parts.catalog.visible_to(person)
     if stored is not None:
         try:
-            pinned = await usable_environment(parts.catalog.offering, stored)
-            environments = [kernel_environment(pinned, stored.space)]
+            own = await environments_in(parts.catalog, stored, person)
+            environments = [kernel_environment(known, stored.space) for known in own.values()]
         except NotAllowed:  # it cannot be used now: a launch says why
             environments = []
     choices = await asyncio.gather(*(_choice(parts, known, types) for known in environments))
@@ -69,7 +69,7 @@ async def environment_now(
 ) -> Environment:
     """Return the space's environment for a job of this ``kind`` that starts now, such as
     in the reservation of a meeting. Raises InvalidRequest, NotAllowed."""
-    pinned = await usable_environment(parts.catalog.offering, stored)
+    pinned = await environment_in(parts.catalog, stored, person, asked.environment)
     space = stored.space
     check_asked(asked.given(), pinned, space)
     kind.check_chosen(asked, space.noun)

@@ -77,5 +77,5 @@ function gapped(items, seconds) {
 async function useOf(id) {
   const place = el("div");
   const measured = await showUse(place, `jobs/${encodeURIComponent(id)}`).catch(() => false);
-  return measured ? [el("h3", `Use of job ${id}`), place] : [];
+  return measured ? [el("h3.mt-3", `Use of job ${id}`), place] : [];
 }

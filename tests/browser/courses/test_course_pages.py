@@ -67,7 +67,7 @@ def add_draft(demo: Any, name: str, title: str) -> None:
     """A draft of Barbara's, in the database."""
     saved = a_course(name, title, SpaceState.DRAFT)
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
-    stored(demo, lambda store: store.courses.add_course(saved, members))
+    stored(demo, lambda store: store.courses.add_space(saved, members))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def crowd(demo: Any, named: str) -> Iterator[str]:
         staff = [("barbara", Role.INSTRUCTOR), ("ada", Role.ASSISTANT)]
         people = [*staff, *((person, Role.STUDENT) for person in CROWD)]
         members = [CourseMember(course=name, person=p, role=role) for p, role in people]
-        await store.courses.add_course(a_course(name, f"Three hundred {HOSTILE}"), members)
+        await store.courses.add_space(a_course(name, f"Three hundred {HOSTILE}"), members)
         for number, person in enumerate(CROWD[:60]):
             ended = number % 6 == 0
             record = recorded(
@@ -239,7 +239,7 @@ def test_advanced_settings_are_folded_until_they_differ_or_are_wrong(
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
     stored(
         demo,
-        lambda store: store.courses.add_course(a_course(name, "F", SpaceState.DRAFT), members),
+        lambda store: store.courses.add_space(a_course(name, "F", SpaceState.DRAFT), members),
     )
     sign_in(page, demo.url, "barbara")
     wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}/settings").ok)

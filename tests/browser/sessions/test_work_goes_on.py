@@ -209,6 +209,9 @@ def test_the_network_drops_in_the_middle_of_a_cell(
     # JupyterLab takes a network that is down for a server that is not running, and asks.
     dismiss = page.get_by_role("button", name="Dismiss")
     page.add_locator_handler(dismiss, lambda: dismiss.click())
+    # A save of its own that falls into that time says that it failed.
+    save_failed = page.locator("dialog[aria-label^='File Save Error']")
+    page.add_locator_handler(save_failed, lambda: save_failed.get_by_role("button").last.click())
     relay.cut()
     kernel = wait_until("the kernel", lambda: notebook.person.session("GET", "api/kernels").json())
     wait_until(

@@ -46,6 +46,7 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
     for_all = {
         "Home": "/hub/home",
         "Models": f"{SERVICE}endpoints",
+        "Projects": f"{SERVICE}projects",
         "Runs": f"{SERVICE}runs",
         "Sessions": f"{SERVICE}sessions",
         "Launch": "/hub/spawn",
@@ -69,7 +70,10 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
     work = ["Home", "Launch", "Sessions", "Runs", "Models"]
     site = ["Catalog", "Cluster", "Benchmarks"]
     admin = ["Curate", "Users", "Announcements", "Audit log", "All usage"]
-    in_order = {"ada": [*work, *site], "grace": [*work, "Courses", *site, *admin]}
+    in_order = {
+        "ada": [*work, "Projects", *site],
+        "grace": [*work, "Courses", "Projects", *site, *admin],
+    }
     for name, expected in (("ada", {}), ("grace", for_admins)):
         someone = person(name)
         html = someone.http.get(path).text

@@ -81,10 +81,17 @@ NOBODYS = {
         for path, methods in document(endpoints(), "/services/portal/")["paths"].items()
         if path.startswith("/courses/{course}") and set(methods) - {"get", "parameters"}
     },
+    **{
+        path: {"project": "nobodys"}
+        for path, methods in document(endpoints(), "/services/portal/")["paths"].items()
+        if path.startswith("/projects/{project}") and set(methods) - {"get", "parameters"}
+    },
 }  # fmt: skip
 HARMLESS = {
     "/courses",  # of an environment that there is not
     "/courses/validate",
+    "/projects",  # of an environment or an account that there is not, or else a request
+    "/projects/import",
     "/announcements",
     "/announcements/{announcement_id}",
     "/environment-comparison",

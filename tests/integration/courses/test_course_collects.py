@@ -124,8 +124,8 @@ async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
     members = [
         CourseMember(course="dl101", person=name, role=role) for name, role in PEOPLE.items()
     ]
-    await store.courses.add_course(kept, members)
-    await store.courses.add_course(
+    await store.courses.add_space(kept, members)
+    await store.courses.add_space(
         kept.model_copy(update={"course": course.model_copy(update={"name": "x"})})
     )
     records = {f"job-{name}": record(name) for name in (*PEOPLE, "eve")}

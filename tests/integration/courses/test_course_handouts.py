@@ -533,7 +533,7 @@ async def test_what_runs_is_fetched_by_itself_at_most_hourly(
 ) -> None:
     now = time.time()
     saved = from_git(server, upstream)
-    await handouts.store.courses.add_course(saved)
+    await handouts.store.courses.add_space(saved)
     await look_at(handouts, now)
     first = await handouts.newest("dl101")
     assert first
@@ -560,7 +560,7 @@ async def test_one_that_fails_is_left_alone_for_an_hour(
 ) -> None:
     now = time.time()
     saved = from_git(server, upstream)
-    await handouts.store.courses.add_course(saved)
+    await handouts.store.courses.add_space(saved)
     server.instead = lambda handler: handler.send_error(503)
     await look_at(handouts, now)
     asked = len(server.asked)

@@ -64,9 +64,11 @@ def test_the_rights_of_the_hubs_account(demo: Any) -> None:
     # More than the guide gives it: the demo's admins can drain nodes.
     assert "Administrator" in found["slurm-rights"]["found"]
     assert found["slurm-rights"]["level"] == "warning"
-    for name in ("sudo", "sudo-narrow", "hub-account", "homes", "job-logs"):
+    for name in ("sudo", "sudo-narrow", "hub-account", "homes", "job-logs",
+                 "project-folders"):  # fmt: skip
         assert found[name]["level"] == "ok", found[name]
     assert "sbatch as" in found["sudo"]["found"]
+    assert "keeps ACLs" in found["project-folders"]["found"]
 
 
 def test_slurms_commands_run_in_containers(demo: Any) -> None:

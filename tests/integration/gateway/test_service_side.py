@@ -69,7 +69,7 @@ async def test_routes_state_and_changes(site: GatewaySite) -> None:
     row = {**site.row("a"), "weight": 100.0, "draining": False, "version": 1}
     await gateway.write({NAME: {"owner": "ada", "replicas": [row]}})
     await gateway.write({NAME: {"owner": "ada", "replicas": [row]}, "empty": {"owner": "ada"}})
-    await asyncio.sleep(0.6)
+    await site.routes_taken()
     state = await gateway.state()
     assert state is not None
     before = state.requests(NAME)

@@ -539,7 +539,7 @@ def started_alone(*arguments: str, log: Path, **variables: str) -> Iterator[str]
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(patience(10))
 
 
 def asked_with(token: str, url: str) -> httpx.Response:

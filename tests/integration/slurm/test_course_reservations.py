@@ -66,7 +66,7 @@ async def answer(words):
             there = await store.courses.get(kept.name)
             kept = await store.courses.save(kept.model_copy(update={"number": there.number}))
         except NotFound:
-            await store.courses.add_course(kept)
+            await store.courses.add_space(kept)
         members = [CourseMember(course=kept.name, person=name, role="student")
                    for name in one["people"]]
         there = await store.members.of_space(kept.name)

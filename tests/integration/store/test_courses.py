@@ -33,21 +33,21 @@ def member(person: str, role: Role = Role.STUDENT, course: str = "deep") -> Cour
 
 async def test_what_is_kept_comes_back(store: Store) -> None:
     one = kept(answer="Yes.", answered_by="grace", answered_at=3.5)
-    await store.courses.add_course(one, [member("barbara", Role.INSTRUCTOR), member("student01")])
+    await store.courses.add_space(one, [member("barbara", Role.INSTRUCTOR), member("student01")])
     assert await store.courses.get("deep") == one
     assert [(m.person, m.role) for m in await store.members.of_space("deep")] == [
         ("barbara", Role.INSTRUCTOR),
         ("student01", Role.STUDENT),
     ]
     with pytest.raises(Conflict, match="A course 'deep' already exists"):
-        await store.courses.add_course(kept(), [member("ian", Role.INSTRUCTOR)])
+        await store.courses.add_space(kept(), [member("ian", Role.INSTRUCTOR)])
     assert len(await store.members.of_space("deep")) == 2  # nothing of the second one was kept
     with pytest.raises(NotFound):
         await store.courses.get("nowhere")
 
 
 async def test_of_two_who_save_one_is_told(store: Store) -> None:
-    await store.courses.add_course(kept())
+    await store.courses.add_space(kept())
     seen = await store.courses.get("deep")
     answers = await asyncio.gather(
         store.courses.save(seen.model_copy(update={"answer": "first"})),
@@ -61,9 +61,9 @@ async def test_of_two_who_save_one_is_told(store: Store) -> None:
 
 
 async def test_by_state(store: Store) -> None:
-    await store.courses.add_course(kept("b", state=SpaceState.APPROVED))
-    await store.courses.add_course(kept("a", state=SpaceState.REQUESTED))
-    await store.courses.add_course(kept("c"))
+    await store.courses.add_space(kept("b", state=SpaceState.APPROVED))
+    await store.courses.add_space(kept("a", state=SpaceState.REQUESTED))
+    await store.courses.add_space(kept("c"))
     assert [one.name for one in await store.courses.all()] == ["a", "b", "c"]
     some = await store.courses.all(SpaceState.APPROVED, SpaceState.REQUESTED)
     assert [one.name for one in some] == ["a", "b"]

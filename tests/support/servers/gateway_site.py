@@ -169,7 +169,14 @@ class GatewaySite:
         new.write_text(json.dumps({"version": 1, "models": self.models}))
         new.chmod(0o600)
         new.replace(self.directory / "routes.json")
-        await asyncio.sleep(0.6)
+        await self.routes_taken()
+
+    async def routes_taken(self) -> None:
+        """Wait until the gateway uses what is in routes.json."""
+        written = (self.directory / "routes.json").stat().st_mtime
+        async with asyncio.timeout(patience(30)):
+            while (await self.ask_state())["routes_written_at"] != written:
+                await asyncio.sleep(0.05)
 
     def url(self, path: str = "/", name: str = NAME) -> str:
         return f"http://127.0.0.1:{self.port}/services/portal/models/{name}{path}"

@@ -60,7 +60,7 @@ async def test_the_version_of_a_moment(site: Site) -> None:
 
 async def test_a_course_has_its_own(site: Site) -> None:
     pinned = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab-1", digest=DIGEST)
-    await site.store.courses.add_course(stored(a_course(), pinned=pinned))
+    await site.store.courses.add_space(stored(a_course(), pinned=pinned))
     assert await pin_of(site.catalog, site.store, "lab", space="deep") == Pin(0, DIGEST)
     with pytest.raises(NotFound):
         await pin_of(site.catalog, site.store, "lab", space="gone")

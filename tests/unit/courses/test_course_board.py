@@ -411,8 +411,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store = Store(url=f"sqlite:///{file}")
         await store.upgrade()
         staff = [member("barbara", Role.INSTRUCTOR), member("alan", Role.ASSISTANT)]
-        await store.courses.add_course(course(), [*staff, *map(member, STUDENTS)])
-        await store.courses.add_course(course("ml"), [member("other", Role.INSTRUCTOR, "ml")])
+        await store.courses.add_space(course(), [*staff, *map(member, STUDENTS)])
+        await store.courses.add_space(course("ml"), [member("other", Role.INSTRUCTOR, "ml")])
         for record in RECORDS:
             await store.sessions.save(record)
         await store.close()

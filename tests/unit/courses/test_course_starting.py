@@ -216,7 +216,7 @@ class Site:
         members = [
             CourseMember(course="deep", person=name, role=Role.STUDENT) for name in people
         ] + [CourseMember(course="deep", person="barbara", role=Role.INSTRUCTOR)]
-        await self.store.courses.add_course(one, members)
+        await self.store.courses.add_space(one, members)
         return one
 
     async def run_rounds(self, times: int = 1) -> None:

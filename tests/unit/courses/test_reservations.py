@@ -137,7 +137,7 @@ class Desk:
         if there:
             await self.store.courses.save(course.model_copy(update={"number": there[0].number}))
         else:
-            await self.store.courses.add_course(course)
+            await self.store.courses.add_space(course)
             person = CourseMember(course="deep", person="root", role=Role.STUDENT)
             await self.store.members.put([person])
         self.now += 120

@@ -63,7 +63,7 @@ async def site(store: Store, *, begins_ago: int = 8) -> None:
         )
         for name in STUDENTS
     ]
-    await store.courses.add_course(kept, members)
+    await store.courses.add_space(kept, members)
 
 
 def test_every_session_has_ended_and_says_that_it_is_an_example() -> None:

@@ -17,6 +17,7 @@ from portal.models.audit import ACTION_WORDS, AuditAction
 from portal.models.course.audit import CourseAudit
 from portal.models.person import Person
 from portal.models.scope import AUDIT_READ
+from portal.projects.audit import ProjectAudit
 from portal.work.benchmarks.audit import BenchmarkAudit
 from portal.work.endpoint.audit import EndpointAudit
 
@@ -25,8 +26,10 @@ TABLES = [
     ROOT / "portal/models/course/audit.py",
     ROOT / "portal/work/benchmarks/audit.py",
     ROOT / "portal/work/endpoint/audit.py",
+    ROOT / "portal/projects/audit.py",
+    "portal/projects/audit.py",
 ]
-ACTIONS = [*AuditAction, *CourseAudit, *BenchmarkAudit, *EndpointAudit]
+ACTIONS = [*AuditAction, *CourseAudit, *BenchmarkAudit, *EndpointAudit, *ProjectAudit]
 MODULES = {
     str(path.relative_to(ROOT)): ast.parse(path.read_text())
     for room in ("portal", "spawners")
@@ -80,7 +83,7 @@ def test_every_action_of_the_table_is_written() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and ast.unparse(node.value)
-        in ("AuditAction", "CourseAudit", "BenchmarkAudit", "EndpointAudit")
+        in ("AuditAction", "CourseAudit", "BenchmarkAudit", "EndpointAudit", "ProjectAudit")
     }
     assert used == {action.name for action in ACTIONS}
 

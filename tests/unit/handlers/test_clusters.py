@@ -82,7 +82,7 @@ class Site:
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.sessions.save(*RECORDS)
-    await store.courses.add_course(stored(a_course(), pinned=TORCH))
+    await store.courses.add_space(stored(a_course(), pinned=TORCH))
     jobs = [Job(id=record.job_id, user=record.user, state=JobState.RUNNING) for record in RECORDS]
     seen = snapshot(gpu_node("gpu01", "v100", 4), gpu_node("cpu01"), *jobs)
     sessions = {record.job_id: record for record in RECORDS}

@@ -126,7 +126,7 @@ async def filled(store: Store) -> Any:
     )  # fmt: skip
     await store.table(RunTable).add_run(run)
     course = stored(a_course(name="secret-101", title="Secret 101"))
-    await store.courses.add_course(
+    await store.courses.add_space(
         course,
         [CourseMember(course="secret-101", person="ada", role=Role.INSTRUCTOR, added_by="ada")],
     )

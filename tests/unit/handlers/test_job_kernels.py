@@ -167,7 +167,7 @@ async def passed_on_v100(environment: Environment) -> Offer:
 async def teach(site: Site, **changes: Any) -> None:
     """Add the course, as its instructor and an admin have made it."""
     course = DEEP.model_copy(update={"job_kernels": True, **changes})
-    await site.parts.store.courses.add_course(stored(course, pinned=TEACHING))
+    await site.parts.store.courses.add_space(stored(course, pinned=TEACHING))
 
 
 @pytest.fixture

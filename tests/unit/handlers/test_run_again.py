@@ -336,7 +336,7 @@ async def taught(ended: Site) -> Site:
     course = a_course(environment="torch", runs=True)
     pinned = OLD.model_copy(update={"digest": f"sha256:{'2' * 64}"})
     store = ended.parts.store
-    await store.courses.add_course(stored(course, pinned=pinned))
+    await store.courses.add_space(stored(course, pinned=pinned))
     run = await store.table(RunTable).get(*KEY)
     assert run is not None
     await store.table(RunTable).remove(*KEY)

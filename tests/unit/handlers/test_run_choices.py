@@ -151,7 +151,7 @@ async def test_a_course_s_session_has_the_course_s_environment_and_fields(site: 
     limits = {"default": {"cpus": 2}, "largest": {"gpus": 1, "cpus": 4}}
     course = a_course(account="dl101", runs=True, **limits)
     lab = Environment(name="lab", title="Lab", kind="container", image="/i/lab.sif")
-    await site.parts.store.courses.add_course(stored(course, pinned=lab))
+    await site.parts.store.courses.add_space(stored(course, pinned=lab))
 
     async def offered(environment: Environment) -> Offer:
         return Offer(environment)

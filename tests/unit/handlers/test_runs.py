@@ -196,7 +196,7 @@ async def teach(site: Site, *, runs: bool) -> None:
     pinned = Environment(
         name="lab", title="Lab", kind="container", image="/i/lab.sif", digest=digest
     )
-    await site.parts.store.courses.add_course(stored(a_course(runs=runs), pinned=pinned))
+    await site.parts.store.courses.add_space(stored(a_course(runs=runs), pinned=pinned))
 
 
 async def test_a_course_s_session_starts_one_of_the_course(site: Site) -> None:

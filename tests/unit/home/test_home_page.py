@@ -327,7 +327,7 @@ async def course_of(site: Site, state: SpaceState = SpaceState.APPROVED) -> None
         CourseMember(course="deep", person=name, role=role, added_by="grace")
         for name, role in (("teacher", Role.INSTRUCTOR), ("student", Role.STUDENT))
     ]
-    await site.store.courses.add_course(stored(course, state=state, pinned=LAB), members)
+    await site.store.courses.add_space(stored(course, state=state, pinned=LAB), members)
     site.parts.memberships.forget()
 
 

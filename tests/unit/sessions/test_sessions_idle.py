@@ -533,7 +533,11 @@ def test_an_environments_own_time_wins() -> None:
     [
         ({"exempt_users": {"ada"}}, {}, "Sessions of ada are"),
         ({"exempt_groups": {"robotics", "x"}}, {}, "Sessions of the group robotics are"),
-        ({"exempt_courses": {"ml"}}, {"space": "ml"}, "Sessions of the course ml are"),
+        (
+            {"exempt_courses": {"ml"}},
+            {"space": "ml", "server": "course-ml"},
+            "Sessions of the course ml are",
+        ),
     ],
 )
 def test_exemptions(settings: Any, record: Any, words: str) -> None:

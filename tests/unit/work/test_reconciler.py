@@ -209,7 +209,7 @@ async def test_a_user_has_at_most_so_many_replicas(store: Store, hub: FakeHub) -
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ("x", "'workers' must be an object with 'course', 'id', 'number', 'queue'"),
+        ("x", "'workers' must be an object with 'course', 'id', 'number', 'project', 'queue'"),
         ({"id": ID, "space": {"name": "dl101"}}, "must be an object with"),
         ({"id": "x"}, "The 'id' of a replica set must be a text of 8 to 40 characters"),
         (

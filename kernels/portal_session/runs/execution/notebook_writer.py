@@ -56,7 +56,11 @@ class NotebookWriter:
             self._changed.clear()
             self._cell.clear()
             notebook, began = self._snapshot(), time.monotonic()
-            self.problem = await asyncio.to_thread(self._write, notebook)
+            writing = asyncio.ensure_future(asyncio.to_thread(self._write, notebook))
+            try:
+                self.problem = await asyncio.shield(writing)
+            finally:  # the thread goes on if this is cancelled, and the next writes the same file
+                await asyncio.wait({writing})
             self._took = time.monotonic() - began
 
     def _write(self, notebook: dict[str, Any]) -> str:

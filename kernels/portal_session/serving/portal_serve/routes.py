@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tornado.web import HTTPError
-
-from ...job_kernels.broker_handler import BrokerHandler
-from ...runs.routes import Ask
+from ...job_kernels.broker_handler import Ask, PassingHandler
 
 NAME = "[a-z0-9-]{2,40}"
 # By path here, which is the service's below session/: methods.
@@ -20,15 +17,8 @@ PASSED_ON = {
 }
 
 
-class ModelsHandler(BrokerHandler):
+class ModelsHandler(PassingHandler):
     """Handler of a request of portal-serve."""
-
-    def initialize(self, ask: Ask, methods: str) -> None:
-        self.ask, self.methods = ask, methods.split()
-
-    def prepare(self) -> None:
-        if self.request.method not in self.methods:
-            raise HTTPError(405)
 
     async def get(self) -> None:
         await self.answer(self.ask(str(self.request.method), f"session{self.request.path}"))

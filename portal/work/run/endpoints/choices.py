@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from portal.catalog.availability import UNTYPED
-from portal.catalog.offers.in_space import usable_environment
+from portal.catalog.offers.in_space import environments_in
 from portal.errors import NotAllowed, SlurmUnavailable
 from portal.handlers.base.endpoint import Operation
 from portal.handlers.sessions.estimates import EstimateBody, running_options
@@ -103,8 +103,10 @@ class SessionRunChoices(RunsOfSession):
         """Return the environments that the owner may use; of a space, its own."""
         if stored is None:
             return list(self.parts.catalog.visible_to(_owner(record)))
-        pinned = await usable_environment(self.parts.catalog.offering, stored)
-        return [RunKind.narrowed(pinned, stored.space, AskedFor(), gpus=True)]
+        own = await environments_in(self.parts.catalog, stored, _owner(record))
+        return [
+            RunKind.narrowed(known, stored.space, AskedFor(), gpus=True) for known in own.values()
+        ]
 
 
 class SessionRunEstimates(RunsOfSession, JobEstimates):

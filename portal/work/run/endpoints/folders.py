@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -18,7 +18,6 @@ from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.run import (
     MOST_POINTS,
-    SPACE,
     PointNumber,
     PointState,
     Run,
@@ -35,7 +34,7 @@ from portal.work.run.tables.points import RunPointTable
 from portal.work.run.tables.runs import RunTable
 
 from .reports import PointReport
-from .start import RunsOfSession
+from .start import RunsOfSession, key_of
 
 MOST = 200  # points in one answer
 _MOST_SENT = 50  # points in one request
@@ -99,12 +98,14 @@ class FolderRun(Frozen):
 class _FromFolders(RunsOfSession):
     largest = _LARGEST
 
+    async def own_key(self) -> dict[str, Any]:
+        """Return the key of a run with the space of the session that asks; {} for its user's own.
+        Raises NotAllowed if it may not have runs, Unavailable, StoreUnavailable."""
+        return key_of(await self.space(await self.own_record()))
+
     async def own_space(self) -> str:
-        """Return the space of the session that asks, whose runs alone it may read; "" for its
-        user's own. Raises NotAllowed if it may not have runs, Unavailable, StoreUnavailable."""
-        record = await self.own_record()
-        await self.space(record)
-        return record.space
+        """Return that space, whose runs alone the session may read; "" for its user's own."""
+        return "".join((await self.own_key()).values())
 
 
 class UnreadReports(_FromFolders):
@@ -199,10 +200,11 @@ class RestoredRuns(UnknownRuns):
     async def on_post(self) -> Confirmation:  # type: ignore[override]
         """Use a session's own token. All of its points are unread then. A run that is older than
         the runs that the site keeps is not restored."""
-        space, user = await self.own_space(), self.person.name
+        key, user = await self.own_key(), self.person.name
         asked: FolderRun = self.body
         run = Run(
-            **{**asked.model_dump(), SPACE: space},
+            **asked.model_dump(),
+            **key,
             user=user,
             server=RunKind.server_name(asked.id),
         )

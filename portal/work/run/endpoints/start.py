@@ -19,15 +19,16 @@ from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
-from portal.models.session.run import SPACE, AskedRun, Notify, Run
+from portal.models.session.run import SPACE_KEYS, AskedRun, Notify, Run
 from portal.models.session.search import MOST_TRIALS, Search
 from portal.models.session.session import SessionRecord
 from portal.models.space import StoredSpace
+from portal.spaces.registry import job_space
 from portal.work.run.kind import Run as RunKind
 from portal.work.run.kind import sentence_about
 from portal.work.run.parts import RunParts
 
-_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", SPACE})
+_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", *SPACE_KEYS})
 
 
 class NewRun(AskedResources, AskedRun):
@@ -106,13 +107,13 @@ class SessionRuns(RunsOfSession):
         server = RunKind.server_name(asked.id)
         what = f"Run {asked.name} of {environment}: {asked.points} points, {server}."
         async with self.audited(AuditAction.START_RUN, f"session {record.id}", record.user, what):
-            await self.space(record)
+            stored = await self.space(record)
             since = record.submitted_at if environment == record.environment else None
             pin = await pin_of(
                 self.parts.catalog, self.parts.store, environment, since, record.space
             )
             of_run = {name: getattr(asked, name) for name in AskedRun.model_fields}
-            of_run |= {**pin._asdict(), SPACE: record.space}
+            of_run |= {**pin._asdict(), **key_of(stored)}
             run = Run.trusted(
                 **of_run,
                 user=record.user,
@@ -127,6 +128,11 @@ class SessionRuns(RunsOfSession):
                 await self.parts_for(RunParts).starts.begin(run, asked.notify)
         self.done("")
         return StartedRun(id=run.id, server=run.server)
+
+
+def key_of(stored: StoredSpace | None) -> dict[str, Any]:
+    """Return the key of a run with the name of its space; {} for its user's own."""
+    return {} if stored is None else job_space(stored.space).own()
 
 
 def _check_search(search: Search | None, run: Run) -> None:

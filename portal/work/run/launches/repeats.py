@@ -8,10 +8,9 @@ import re
 import time
 import uuid
 from collections.abc import Collection
-from typing import Any
 
 from portal.errors import Conflict
-from portal.models.session.run import LONGEST_PATH, SPACE, Run, RunOrigin
+from portal.models.session.run import LONGEST_PATH, SPACE_KEYS, Run, RunOrigin
 from portal.work.run.kind import Run as RunKind
 
 from ..results.item import OF_OWNER
@@ -28,7 +27,7 @@ def repeat(user: str, original: Run, name: str, id_: str = "") -> Run:
     if len(f"{place}/{name}") > LONGEST_PATH:
         raise Conflict(f"The path of the folder of '{name}' would be too long.")
     id_ = id_ or str(uuid.uuid4())
-    in_space: dict[str, Any] = {SPACE: original.space}
+    in_space = original.model_dump(include=set(SPACE_KEYS))
     return Run(
         id=id_,
         name=name,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import reduce
+from operator import add
 from typing import Any
 
 from sqlalchemy import (
@@ -23,7 +25,7 @@ from sqlalchemy import (
 )
 
 from portal.errors import Conflict
-from portal.models.session.run import SPACE, PointState, Run, RunOrigin
+from portal.models.session.run import SPACE_KEYS, PointState, Run, RunOrigin
 from portal.store.engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from portal.store.engine.listing import moment, order_by
 from portal.store.engine.rows import ModelTable
@@ -46,11 +48,12 @@ runs = keyed(
     *filled(TEXT, "only", "digest", "code_digest", server_default=text("''")),
     *filled(COUNT, "attempt", "version", "ranks", server_default="0"),
     *optional(Json, "origin"),
-    *filled(NAME, SPACE, server_default=_EMPTY),
+    *filled(NAME, *SPACE_KEYS, server_default=_EMPTY),
     Index(None, "user", "created_at"),
     Index(None, "ended_at"),
 )
-space_of_run = runs.c[SPACE]
+# One of them at most is not empty.
+space_of_run = reduce(add, (runs.c[name] for name in SPACE_KEYS))
 # Runs that their users have deleted: they are not restored from their folders.
 deleted_runs = keyed("deleted_runs", *keys(NAME, "user", "run"), *filled(TIME, "deleted_at"))
 _SORTS = {

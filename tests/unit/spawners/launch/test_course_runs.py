@@ -76,7 +76,7 @@ class Site:
                "ends": TODAY + timedelta(days=9), **changes},
         )  # fmt: skip
         ada = CourseMember(course="deep", person="ada", role=Role.STUDENT)
-        await self.store.courses.add_course(stored(course, pinned=LAB), [ada])
+        await self.store.courses.add_space(stored(course, pinned=LAB), [ada])
 
     def beside(self, server: str, **options: Any) -> None:
         work, space = work_and_space(server, options)

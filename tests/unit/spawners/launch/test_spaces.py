@@ -47,25 +47,27 @@ LAB = Environment(
 )
 
 
-class Project(Space):
-    noun = "project"
+class Team(Space):
+    noun = "team"
+
+    environment: str
 
 
-class ProjectSpace(JobSpace):
-    noun = option = "project"
-    group_prefix = "project-"
+class TeamSpace(JobSpace):
+    noun = option = "team"
+    group_prefix = "team-"
 
     @classmethod
-    def named(cls, value: object) -> ProjectSpace | None:
+    def named(cls, value: object) -> TeamSpace | None:
         return cls(name=str(value)) if value else None
 
     @classmethod
     def reserves(cls, server: str) -> Reserved | None:
-        match = re.fullmatch("project-(.+)", server)
+        match = re.fullmatch("team-(.+)", server)
         return Reserved(match[1], "jupyterlab") if match else None
 
     def script_variables(self, account: str, home: str, folder: str) -> dict[str, str]:
-        return {"PORTAL_PROJECT_FOLDER": f"/projects/{folder}"}
+        return {"PORTAL_TEAM_FOLDER": f"/teams/{folder}"}
 
 
 class App(Kind):
@@ -79,25 +81,25 @@ class App(Kind):
         return cls(space=requested_space(options)) if options.get("kind") == "app" else None
 
 
-class StoredProject(StoredSpace):
-    project: Project
+class StoredTeam(StoredSpace):
+    team: Team
 
     @property
-    def space(self) -> Project:
-        return self.project
+    def space(self) -> Team:
+        return self.team
 
 
 @pytest.fixture(autouse=True)
 def _added() -> Iterator[None]:
     kinds, spaces, features = list(KINDS), list(SPACES), list(FEATURES)
-    add_features(Feature("project", spaces=(ProjectSpace,)))
+    add_features(Feature("team", spaces=(TeamSpace,)))
     add_kinds(App)
     yield
     KINDS[:], SPACES[:], FEATURES[:] = kinds, spaces, features
 
 
-def stored(state: SpaceState = SpaceState.APPROVED, **changes: Any) -> StoredProject:
-    project = Project(
+def stored(state: SpaceState = SpaceState.APPROVED, **changes: Any) -> StoredTeam:
+    team = Team(
         name="proteins",
         title="Proteins",
         environment="lab",
@@ -105,12 +107,12 @@ def stored(state: SpaceState = SpaceState.APPROVED, **changes: Any) -> StoredPro
         largest=Resources(gpus=2, cpus=8),
         **changes,
     )
-    return StoredProject(
-        project=project, state=state, pinned=LAB, created_by="bob", created_at=0, changed_at=0
+    return StoredTeam(
+        team=team, state=state, pinned=LAB, created_by="bob", created_at=0, changed_at=0
     )
 
 
-async def placed(kind: Kind, saved: StoredProject, *, used: float = 0.0, **options: Any) -> Place:
+async def placed(kind: Kind, saved: StoredTeam, *, used: float = 0.0, **options: Any) -> Place:
     async def none(*_: Any, **__: Any) -> None:
         pass
 
@@ -125,8 +127,9 @@ async def placed(kind: Kind, saved: StoredProject, *, used: float = 0.0, **optio
         return used if space == "proteins" else 0.0
 
     store: Any = SimpleNamespace(usage=SimpleNamespace(of_space=of_space))
+    of_teams = SimpleNamespace(of_user=none, membership=membership)
     shared = SimpleNamespace(
-        memberships=SimpleNamespace(of_user=none, membership=membership),
+        memberships=SimpleNamespace(of_type={"team": of_teams}.__getitem__),
         catalog=SimpleNamespace(load=none, offering=SimpleNamespace(offer_for=offer_for)),
         budgets=Budgets(store),
     )
@@ -134,7 +137,7 @@ async def placed(kind: Kind, saved: StoredProject, *, used: float = 0.0, **optio
         shared=shared,
         user=SimpleNamespace(name="ada", spawners={}),
         person=ADA,
-        name="project-proteins",
+        name="team-proteins",
     )
     asked = Asked.parse({"environment": "lab", **options})
     cluster = snapshot(gpu_node("gpu01", "v100", 4))
@@ -142,15 +145,15 @@ async def placed(kind: Kind, saved: StoredProject, *, used: float = 0.0, **optio
 
 
 def test_it_is_named_by_its_own_option_and_its_servers_are_reserved() -> None:
-    kind = requested_kind({"project": "proteins"})
-    assert kind == JupyterLab(space=ProjectSpace(name="proteins"))
-    assert kind.own() == {"project": "proteins"} and "project" in own_options()
-    assert option_keys()[:2] == ("course", "project")
-    assert reserved_for("project-proteins") == (JupyterLab, "proteins")
-    with pytest.raises(InvalidRequest, match="'project-proteins' is reserved for a project"):
-        JupyterLab().at("project-proteins", JupyterLab)
-    with pytest.raises(ConfigurationError, match="called 'project'"):
-        add_spaces(type("Other", (ProjectSpace,), {}))
+    kind = requested_kind({"team": "proteins"})
+    assert kind == JupyterLab(space=TeamSpace(name="proteins"))
+    assert kind.own() == {"team": "proteins"} and "team" in own_options()
+    assert option_keys()[:3] == ("course", "project", "team")
+    assert reserved_for("team-proteins") == (JupyterLab, "proteins")
+    with pytest.raises(InvalidRequest, match="'team-proteins' is reserved for a team"):
+        JupyterLab().at("team-proteins", JupyterLab)
+    with pytest.raises(ConfigurationError, match="called 'team'"):
+        add_spaces(type("Other", (TeamSpace,), {}))
 
 
 def test_the_user_s_own_is_a_space_that_changes_nothing() -> None:
@@ -164,62 +167,64 @@ def test_the_user_s_own_is_a_space_that_changes_nothing() -> None:
 @pytest.mark.parametrize("kind", [JupyterLab, App])
 async def test_a_session_of_any_kind_has_its_account_limits_and_folder(kind: type[Kind]) -> None:
     saved = stored(data="/data/proteins")
-    place = await placed(kind(space=ProjectSpace(name="proteins")), saved, gpus=1)
+    place = await placed(kind(space=TeamSpace(name="proteins")), saved, gpus=1)
     environment = place.environments["lab"]
     assert (environment.default.account, environment.max_gpus) == ("bio", 2)
     assert [bind.source for bind in environment.binds] == ["/models", "/data/proteins"]
     space = place.kind.space
-    assert isinstance(space, ProjectSpace) and type_of(saved.space) is ProjectSpace
+    assert isinstance(space, TeamSpace) and type_of(saved.space) is TeamSpace
     assert (space.title, space.role) == ("Proteins", Role.STUDENT)
     assert place.kind.script_variables("ada", "/home/ada") == {
-        "PORTAL_PROJECT_FOLDER": "/projects/proteins"
+        "PORTAL_TEAM_FOLDER": "/teams/proteins"
     }
 
 
 async def test_it_says_in_its_own_words_why_not() -> None:
-    kind = JupyterLab(space=ProjectSpace(name="proteins"))
-    with pytest.raises(NotAllowed, match="The project 'Proteins' is archived"):
+    kind = JupyterLab(space=TeamSpace(name="proteins"))
+    with pytest.raises(NotAllowed, match="The team 'Proteins' is archived"):
         await placed(kind, stored(SpaceState.ARCHIVED))
-    with pytest.raises(InvalidRequest, match="The project sets 'account'"):
+    with pytest.raises(InvalidRequest, match="The team sets 'account'"):
         await placed(kind, stored(), account="physics")
-    with pytest.raises(NotAllowed, match=r"project 'Proteins' has used its 5 GPU-hours.*owner"):
+    with pytest.raises(NotAllowed, match=r"team 'Proteins' has used its 5 GPU-hours.*owner"):
         await placed(kind, stored(budget=5), used=5.0, gpus=1)
-    assert Run.not_offered(stored().space).startswith("The project 'Proteins' does not allow runs")
+    assert Run.not_offered(stored().space).startswith("The team 'Proteins' does not allow runs")
 
 
 async def test_its_launch_page_is_one_button() -> None:
     async def away(*_: Any, **__: Any) -> None:
-        raise NotAllowed("There is no project 'proteins' that you can access.")
+        raise NotAllowed("There is no team 'proteins' that you can access.")
 
+    of_teams = SimpleNamespace(of_user=away)
     shared = SimpleNamespace(
-        memberships=SimpleNamespace(of_user=away), form=LaunchForm(config=Config())
+        memberships=SimpleNamespace(of_type={"team": of_teams}.__getitem__),
+        form=LaunchForm(config=Config()),
     )
     spawner: Any = SimpleNamespace(
-        name="project-proteins", user=SimpleNamespace(name="ada"), shared=shared
+        name="team-proteins", user=SimpleNamespace(name="ada"), shared=shared
     )
     html = await space_form(spawner, Address(JupyterLab, "proteins"), ())
-    assert '<input type="hidden" name="project" value="proteins">' in html
-    assert "There is no project" in html and "disabled" in html
+    assert '<input type="hidden" name="team" value="proteins">' in html
+    assert "There is no team" in html and "disabled" in html
 
 
-class ProjectMember(Member):
-    project: str
+class TeamMember(Member):
+    team: str
 
     @property
     def space(self) -> str:
-        return self.project
+        return self.team
 
 
 async def test_memberships_are_of_any_space() -> None:
     asked: list[str] = []
 
-    async def space(name: str) -> StoredProject:
+    async def space(name: str) -> StoredTeam:
         asked.append(name)
         return stored()
 
-    async def members(person: str) -> list[ProjectMember]:
+    async def members(person: str) -> list[TeamMember]:
         asked.append(person)
-        mine = ProjectMember(person=person, role=Role.STUDENT, project="proteins")
+        mine = TeamMember(person=person, role=Role.STUDENT, team="proteins")
         return [mine] if person == "ada" else []
 
     cache = MembershipCache(space, members)
@@ -231,7 +236,8 @@ async def test_memberships_are_of_any_space() -> None:
     assert list(await cache.mine("ada")) == ["proteins"]
     assert [known.stored.name for known in cache.known_to("ada")] == ["proteins"]
     for person, name in (("bob", "proteins"), ("ada", "other")):
-        with pytest.raises(NotAllowed, match=f"no course or project '{name}' that you can access"):
+        nothing = f"no course or project or team '{name}' that you can access"
+        with pytest.raises(NotAllowed, match=nothing):
             await cache.membership(person, name)
     cache.forget()
     assert cache.known("ada") == ()
@@ -242,10 +248,10 @@ async def test_the_group_of_a_space_is_no_roster() -> None:
         return ("ada",)
 
     people = HubPeople(SimpleNamespace(people_of=people_of))  # type: ignore[arg-type]
-    for group, noun in (("PROJECT-proteins", "project"), ("course-dl101", "course")):
+    for group, noun in (("TEAM-proteins", "team"), ("course-dl101", "course")):
         with pytest.raises(NotFound, match=f"'{group}' is the group of a {noun} and cannot"):
             await people.members_of(group)
-    assert await people.members_of("projects") == ("ada",)
+    assert await people.members_of("teams") == ("ada",)
 
 
 @pytest.mark.parametrize(
@@ -260,5 +266,5 @@ async def test_the_group_of_a_space_is_no_roster() -> None:
 def test_a_space_runs_if_it_is_approved_and_not_closed(
     state: SpaceState, closed: str, runs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Project, "closed", lambda self, now: closed)
+    monkeypatch.setattr(Team, "closed", lambda self, now: closed)
     assert stored(state).runs(1.0) is runs

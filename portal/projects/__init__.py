@@ -1,0 +1,1 @@
+"""Projects: spaces in which members share an account, a budget and a folder."""
