@@ -15,9 +15,10 @@ from portal.doctor.site import Site
 from portal.errors import InvalidRequest
 
 from .archive import Reader
+from .folder import keep_newest
 from .inventory import enter_hub_directory, inventory_of
 from .jobs import jobs_after
-from .making import keep_newest, make
+from .making import make
 from .manifest import Manifest
 from .restoring import Restore
 from .sealing import Seal, asked, read_passphrase

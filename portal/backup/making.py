@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import errno
-import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
 import subprocess
@@ -19,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import portal
-from portal import disk
-from portal.errors import Conflict, InvalidRequest, PortalError, StoreUnavailable
+from portal.errors import Conflict, StoreUnavailable
 
 from . import archive
 from .account import owner_of
@@ -31,6 +26,7 @@ from .databases import (
     newer_than_known,
     without_password,
 )
+from .folder import NAME, in_words, locked
 from .inventory import Inventory
 from .manifest import (
     FORMAT,
@@ -42,10 +38,9 @@ from .manifest import (
     Manifest,
     Member,
 )
+from .places import sync
 from .sealing import SALT, Seal
 
-_NAME = "portal-backup-%Y-%m-%dT%H%M%SZ.tar"
-_NAMES = re.compile(r"portal-backup-\d{4}-\d\d-\d\dT\d{6}Z\.tar")
 _WORK = ".portal-backup-"  # prefix of the folder in which one is made
 
 
@@ -53,10 +48,10 @@ def make(found: Inventory, config_file: Path, target: Path, passphrase: str) -> 
     """Make a backup as the file ``target``, or as a new file of the folder ``target``; return its
     manifest. Nothing else stays. Raises PortalError."""
     now = datetime.datetime.now(datetime.UTC)
-    folder, path = (target, target / now.strftime(_NAME)) if target.is_dir() else (
+    folder, path = (target, target / now.strftime(NAME)) if target.is_dir() else (
         target.parent, target,
     )  # fmt: skip
-    with _locked(folder), _in_words(folder):
+    with locked(folder), in_words(folder):
         if path.exists() or path.is_symlink():
             raise Conflict(f"{path} exists already. Choose another name; nothing was changed.")
         for rest in folder.glob(f"{_WORK}*"):  # of one that was killed: the lock is ours
@@ -65,21 +60,10 @@ def make(found: Inventory, config_file: Path, target: Path, passphrase: str) -> 
         try:
             manifest = _collected(found, config_file, work, passphrase, now)
             (work / "backup.tar").rename(path)
-            _sync(folder)
+            sync(folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return manifest
-
-
-def keep_newest(folder: Path, number: int) -> list[Path]:
-    """Remove older backups in ``folder`` than the ``number`` newest; return them. Raises
-    PortalError."""
-    with _locked(folder), _in_words(folder):
-        paths = sorted(path for path in folder.iterdir() if _NAMES.fullmatch(path.name))
-        older = paths[:-number]
-        for path in older:
-            path.unlink()
-        return older
 
 
 def _collected(
@@ -225,52 +209,3 @@ def _commit() -> str:
         ["git", "-C", root, "rev-parse", "HEAD"], capture_output=True, text=True, check=False
     )
     return done.stdout.strip()
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock out other backups into the same folder. Raises Conflict, InvalidRequest."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise InvalidRequest(f"{folder} cannot be opened: {error.strerror}.") from None
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Conflict(f"Another backup is being made in {folder} now.") from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _in_words(folder: Path) -> Iterator[None]:
-    """Turn errors of the system into sentences. Raises PortalError."""
-    try:
-        yield
-    except OSError as error:
-        if disk.no_space(error):
-            raise _full(folder) from None
-        raise InvalidRequest(
-            f"No backup can be made in {folder}: {error.strerror or error}. Nothing was left there."
-        ) from None
-    except StoreUnavailable as error:
-        if re.search(r"(disk is full|No space left)", error.message):
-            raise _full(folder) from None
-        raise
-
-
-def _full(folder: Path) -> PortalError:
-    return disk.DiskFull(
-        f"{folder} has no space left ({os.strerror(errno.ENOSPC)}): nothing was left there. A "
-        "backup needs the size of both databases twice while it is made."
-    )
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,48 +7,34 @@ import contextlib
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-
-from jupyterhub.dbutil import write_alembic_ini
 
 from portal import disk
 from portal.errors import Conflict, InvalidRequest, StoreUnavailable
 from portal.store.engine.address import Address
-from portal.store.engine.upgrade import upgrade
 
-from .account import acting_as, numbers_of, owner_of
+from .account import acting_as
 from .archive import Reader
 from .databases import SiteDatabase, head_of, newer_than_known
 from .loading import Loading, ensure_unused
-from .manifest import Folder, KeptDatabase, KeptFile, Manifest, Role
+from .manifest import KeptDatabase, Manifest
+from .places import (
+    BEFORE,
+    Target,
+    forget,
+    give,
+    make_folder,
+    remove_all,
+    swap,
+    writer_of,
+)
 from .sealing import Seal
 from .stopped import ensure_stopped
+from .upgrading import upgrade_tables, upgrade_words
 
-NEW, BEFORE = ".restore-new", ".before-restore"
 _SIDECARS = ("-wal", "-shm", "-journal")  # of SQLite: never those of another database
-
-
-@dataclass
-class Target:
-    """File that is replaced; ``beside``: SQLite's own, which go with the former one."""
-
-    path: Path
-    kept: KeptFile | KeptDatabase
-    beside: tuple[str, ...] = ()
-
-    @property
-    def new(self) -> Path:
-        return self.path.with_name(self.path.name + NEW)
-
-    def before(self, suffix: str = "") -> Path:
-        """Return where the former file, or one of its own, waits."""
-        return self.path.with_name(self.path.name + BEFORE + suffix)
 
 
 class Restore:
@@ -74,7 +60,7 @@ class Restore:
         lines = []
         for kept in self.manifest.databases:
             place = f"SQLite file {kept.path}" if kept.path else _address(kept, "").place
-            lines.append(f"{' and '.join(kept.roles)}: {place}{_change(kept)}")
+            lines.append(f"{' and '.join(kept.roles)}: {place}{upgrade_words(kept)}")
         for target in self._files:
             exists = target.path.exists() or target.path.is_symlink()
             state = "is replaced" if exists else "is new"
@@ -102,7 +88,7 @@ class Restore:
         with contextlib.ExitStack() as stack, _in_words():
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portal-restore-")))
             made: list[Path] = []
-            stack.callback(_remove, made)
+            stack.callback(remove_all, made)
             for target in (*self._files, *self._sqlite):
                 self._stage(target, made)
             loadings = [
@@ -112,10 +98,10 @@ class Restore:
             self._replace(loadings)
         for target in (*self._files, *self._sqlite):
             for suffix in ("", *target.beside):
-                _forget(target.before(suffix))
+                forget(target.before(suffix))
         for loading, kept in loadings:
             try:
-                _upgrade(loading.database, dict(kept.roles))
+                upgrade_tables(loading.database, dict(kept.roles))
             except StoreUnavailable as error:
                 raise StoreUnavailable(
                     f"Everything is restored, but the upgrade to this version has failed: "
@@ -136,8 +122,8 @@ class Restore:
         """Write the new file beside its place, and upgrade a database there."""
         kept, new = target.kept, target.new
         folder = target.path.parent
-        _make_folder(folder, self.manifest.folders)
-        with acting_as(_writer(folder)):
+        make_folder(folder, self.manifest.folders)
+        with acting_as(writer_of(folder)):
             made.append(new)
             new.unlink(missing_ok=True)
             descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -154,10 +140,10 @@ class Restore:
                 database = SiteDatabase(
                     Address.read(f"sqlite:///{new}"), tuple(kept.roles), self.manifest.account
                 )
-                _upgrade(database, dict(kept.roles))
+                upgrade_tables(database, dict(kept.roles))
                 with contextlib.closing(sqlite3.connect(new)) as connection:
                     connection.execute("PRAGMA journal_mode = DELETE")  # one file, for the rename
-            _give(new, kept)
+            give(new, kept)
 
     def _loaded(
         self, kept: KeptDatabase, work: Path, stack: contextlib.ExitStack
@@ -195,8 +181,8 @@ class Restore:
         undo: list[Callable[[], object]] = []
         try:
             for target in (*self._files, *self._sqlite):
-                with acting_as(_writer(target.path.parent)):
-                    _swap(target, undo)
+                with acting_as(writer_of(target.path.parent)):
+                    swap(target, undo)
             for loading, _ in loadings:
                 loading.commit()
         except BaseException as error:
@@ -211,81 +197,6 @@ class Restore:
             raise
 
 
-def _swap(target: Target, undo: list[Callable[[], object]]) -> None:
-    """Rename the former file away and the new one to its place. SQLite's own files go first: a
-    database must never meet the log of another one."""
-    for suffix in (*target.beside, ""):
-        current = target.path.with_name(target.path.name + suffix)
-        before = target.before(suffix)
-        if not (current.exists() or current.is_symlink()):
-            continue
-        if target.before().exists():  # of a restore that was killed: that one has the original
-            current.unlink()
-        else:
-            current.rename(before)
-        if before.exists() or before.is_symlink():
-            undo.append(partial(before.replace, current))
-    target.new.rename(target.path)
-    undo.append(partial(target.path.unlink, missing_ok=True))
-    _sync(target.path.parent)
-
-
-def _forget(path: Path) -> None:
-    """Remove a former file. Raises InvalidRequest."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise InvalidRequest(
-            f"Everything is restored, but {path}, the former file, cannot be removed: "
-            f"{error.strerror}. Remove it before the next restore."
-        ) from None
-
-
-def _make_folder(folder: Path, known: tuple[Folder, ...]) -> None:
-    """Make a folder that is missing, as it was, and those above it."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent, known)
-    folder.mkdir(0o755)
-    for former in known:
-        if former.path == str(folder):
-            _own(folder, former.owner, former.group)
-            folder.chmod(former.mode)
-
-
-def _writer(folder: Path) -> str:
-    """Return the owner of a folder: only as that one, root writes where others could have put a
-    link."""
-    return owner_of(folder.stat())[0]
-
-
-def _give(path: Path, kept: KeptFile | KeptDatabase) -> None:
-    _own(path, kept.owner, kept.group)
-    path.chmod(kept.mode)
-
-
-def _own(path: Path, owner: str, group: str) -> None:
-    """Give a file to an account, if this one may. Raises InvalidRequest for an unknown account."""
-    numbers = numbers_of(owner, group)
-    if numbers is None:
-        raise InvalidRequest(
-            f"The account {owner} or the group {group}, which {path.parent} needs, is not known on "
-            "this machine. Create it, then restore again. Nothing was changed."
-        )
-    status = path.stat()
-    if (status.st_uid, status.st_gid) != numbers and os.geteuid() == 0:
-        os.chown(path, *numbers, follow_symlinks=False)
-
-
-def _remove(paths: list[Path]) -> None:
-    for path in paths:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-# -- databases -----------------------------------------------------------------------------------
-
-
 def _address(kept: KeptDatabase, password: str) -> Address:
     """Return the address of a PostgreSQL database."""
     address = Address.read(kept.url, kept.password_file or "")
@@ -294,45 +205,6 @@ def _address(kept: KeptDatabase, password: str) -> Address:
     if kept.password_file and not Path(kept.password_file).exists():
         return Address(address.url)
     return address
-
-
-def _change(kept: KeptDatabase) -> str:
-    """Return words for the upgrade that the copy needs."""
-    old = [role for role, revision in kept.roles.items() if revision not in ("", head_of(role))]
-    return f", upgraded to this version's schema ({', '.join(old)})" if old else ""
-
-
-def _upgrade(database: SiteDatabase, revisions: dict[Role, str]) -> None:
-    """Upgrade the tables of an older version. Raises StoreUnavailable."""
-    for role, revision in revisions.items():
-        if revision in ("", head_of(role)):
-            continue
-        if role == "portal":
-            with acting_as(database.account if database.address.path is None else ""):
-                upgrade(database.address)
-        else:
-            _upgrade_hub(database)
-
-
-def _upgrade_hub(database: SiteDatabase) -> None:
-    address = database.address
-    if address.path is not None:
-        url = f"sqlite:///{address.path}"
-    else:
-        parsed = address.url.set(drivername="postgresql+psycopg")
-        url = parsed.render_as_string(hide_password=False)
-    with tempfile.TemporaryDirectory(prefix="portal-restore-") as folder:
-        ini = Path(folder) / "alembic.ini"  # the folder is private: the URL may have a password
-        write_alembic_ini(str(ini), url)
-        done = subprocess.run(
-            [sys.executable, "-m", "alembic", "-c", str(ini), "upgrade", "head"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
-        raise StoreUnavailable(
-            f"The tables of the Hub in {database.place} cannot be upgraded: {last[0]}"
-        )
 
 
 @contextlib.contextmanager
@@ -355,11 +227,3 @@ def _in_words() -> Iterator[None]:
         raise StoreUnavailable(
             f"A database cannot be written: {error}. Nothing was changed."
         ) from None
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
