@@ -36,6 +36,7 @@ class PortalCommand(CommandGroup):
             "portal.work.endpoint.catalog.command.ModelsApp",
             "Check the files of the catalog of models.",
         ),
+        "proxy": ("portal.proxy.ProxyApp", "Run the proxy, in a process of its own."),
         "restore": ("portal.backup.command.RestoreApp", "Put a backup back in its place."),
         "service": ("portal.app.PortalService", "Run the web service; the Hub starts it."),
     }
