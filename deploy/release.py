@@ -76,7 +76,7 @@ def _version(source: Path) -> str:
         sys.exit(f"release: the distributions have different versions: {', '.join(sorted(found))}.")
     (version,) = found
     changes = (source / "CHANGELOG.md").read_text(encoding="utf-8")
-    if f"## [{version}]" not in changes:
+    if not any(f"## [{name}]" in changes for name in (version, "Unreleased")):
         sys.exit(f"release: CHANGELOG.md has no section [{version}].")
     return version
 
