@@ -96,6 +96,9 @@ def _write_bills(source: Path, made: Path, version: str) -> None:
         bill = json.loads(_run(*argv, str(names), cwd=source))
     _write_bill(made / f"data-scientist-portal-{version}.python.cdx.json", bill)
     for name, where in BILLS.items():
+        package = json.loads((source / where / "package.json").read_text(encoding="utf-8"))
+        package["version"] = version
+        (source / where / "package.json").write_text(json.dumps(package), encoding="utf-8")
         argv = ["npm", "sbom", "--sbom-format=cyclonedx", "--package-lock-only", "--omit=dev"]
         bill = json.loads(_run(*argv, cwd=source / where))
         _write_bill(made / f"data-scientist-portal-{version}.{name}.cdx.json", bill)
