@@ -39,7 +39,7 @@ class ProxyApp(Application):
         except PortalError as error:
             print(error.message, file=sys.stderr)
             self.exit(1)
-        os.execve(command[0], command, {**os.environ, **variables})
+        os.execve(command[0], command, {**os.environ, **variables})  # noqa: S606
 
 
 def proxy_command() -> list[str]:
