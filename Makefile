@@ -2,6 +2,7 @@
 #   make run     run the whole portal on this machine; Ctrl-C stops it
 #   make unit    run the tests that start no process, in about a minute
 #   make test    run the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
+#   make release build sdists, wheels and bills of materials into dist/
 #   make test-live   run Slurm and the Hub on newer versions of Slurm
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
@@ -14,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would com
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset unit test test-live bench lint docs pictures clean
+.PHONY: run stop status reset unit test test-live bench lint docs pictures release clean
 .DEFAULT_GOAL := run
 
 run:
@@ -51,6 +52,10 @@ lint:
 	@"$(BIN)/ruff" check .
 	@"$(BIN)/ruff" format --check .
 	@"$(BIN)/mypy"
+
+release:
+	@sh deploy/install.sh test
+	@"$(BIN)/python" deploy/release.py
 
 docs:
 	@sh deploy/install.sh test

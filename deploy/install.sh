@@ -3,6 +3,7 @@
 #
 #   sh deploy/install.sh run|test        everything: system packages, Python, the proxy
 #   sh deploy/install.sh packages run|test   only the system packages (for an administrator)
+#   sh deploy/install.sh assets          what a release takes from npm, into this source
 #
 # System packages come from apt's configured sources. No service is started, services of new packages
 # are disabled, and existing services are not changed. Everything else goes into PORTAL_HOME and
@@ -13,7 +14,6 @@ umask 022
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 source=$(dirname -- "$here")
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
-proxy=configurable-http-proxy@5.3.0
 
 say() { printf '  %s\n' "$*"; }
 fail() {
@@ -237,15 +237,18 @@ pip_install() {
 
 install_proxy() {
   place=$PORTAL_CACHE/node
-  [ "$(cat "$place/.portal-proxy" 2>/dev/null || true)" = "$proxy" ] && return 0
+  needs=$(hash_of deploy/proxy/package.json deploy/proxy/package-lock.json)
+  [ "$(cat "$place/.portal-proxy" 2>/dev/null || true)" = "$needs" ] && return 0
   started=$(now)
-  say "proxy: installing $proxy"
+  say "proxy: installing configurable-http-proxy"
   mkdir -p "$place"
-  if ! npm install --prefix "$place" --no-save --no-audit --no-fund --omit=dev --loglevel=error \
-    "$proxy" >"$PORTAL_HOME/npm.log" 2>&1; then
-    fail "npm cannot install $proxy: check the network ($PORTAL_HOME/npm.log)"
+  rm -f "$place/.portal-proxy"
+  cp "$source/deploy/proxy/package.json" "$source/deploy/proxy/package-lock.json" "$place"
+  if ! npm ci --prefix "$place" --ignore-scripts --no-audit --no-fund --omit=dev --loglevel=error \
+    >"$PORTAL_HOME/npm.log" 2>&1; then
+    fail "npm cannot install configurable-http-proxy: check the network ($PORTAL_HOME/npm.log)"
   fi
-  echo "$proxy" >"$place/.portal-proxy"
+  echo "$needs" >"$place/.portal-proxy"
   say "proxy: installed after $(($(now) - started)) s"
 }
 
@@ -291,10 +294,10 @@ if [ "${1:-}" = packages ]; then
   shift
 fi
 what=${1:-}
-case $what in run | test) ;; *) fail "usage: sh $0 [packages] run|test" ;; esac
+case $what in run | test | assets) ;; *) fail "usage: sh $0 [packages] run|test, or sh $0 assets" ;; esac
 
 python=$(find_python || true)
-install_packages "$what"
+[ "$what" = assets ] || install_packages "$what"
 [ -z "$only" ] || exit 0
 
 [ -n "$python" ] || python=$(find_python) || fail "Python 3.11 or newer is missing: install python3 and python3-venv of this distribution, or a newer release of it."
@@ -320,6 +323,12 @@ flock -n 9 || {
   flock 9
 }
 install_pages
+if [ "$what" = assets ]; then
+  install_proxy
+  rm -rf "$here/proxy/node_modules"
+  cp -R "$PORTAL_CACHE/node/node_modules" "$here/proxy/"
+  exit 0
+fi
 install_python "$what"
 install_proxy
 if [ "$what" = test ]; then

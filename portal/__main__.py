@@ -15,6 +15,7 @@ class PortalCommand(CommandGroup):
     name = "portal"
     description = "The Data Scientist Portal."
     subcommands = {
+        "backup": ("portal.backup.command.BackupApp", "Copy a site's state into one file."),
         "courses": ("portal.courses.command.CoursesApp", "Import and export courses as files."),
         "database": ("portal.store.command.DatabaseApp", "Inspect or upgrade the database."),
         "demo": ("portal.demo.app.DemoApp", "Run the whole portal on this machine."),
@@ -35,6 +36,8 @@ class PortalCommand(CommandGroup):
             "portal.work.endpoint.catalog.command.ModelsApp",
             "Check the files of the catalog of models.",
         ),
+        "proxy": ("portal.proxy.ProxyApp", "Run the proxy, in a process of its own."),
+        "restore": ("portal.backup.command.RestoreApp", "Put a backup back in its place."),
         "service": ("portal.app.PortalService", "Run the web service; the Hub starts it."),
     }
 

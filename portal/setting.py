@@ -22,6 +22,9 @@ def setting(trait: _Trait, help: str, example: str) -> _Trait:
     ``help`` begins with a noun, and gives the unit, the meaning of 0 or "", and the limits;
     ``example`` is a line or more of the configuration file, or a command. Both may be indented like
     docstrings. The help that commands and docs/reference/settings.md show ends with the example.
+
+    One that names a file or a folder is tagged for `portal backup`: ``.tag(backup="secret")`` if
+    its files are secrets, "files" if they are not, "" if they stay out of a backup.
     """
     block = textwrap.indent(inspect.cleandoc(example), "    ")
     trait.help = f"{inspect.cleandoc(help)}\n\nExample::\n\n{block}"

@@ -90,7 +90,7 @@ class SessionSettings(SlurmSpawner):
         the Hub's account with mode 0711. The Hub creates each log, its job appends to it, and only
         the Hub can read it.""",
         'c.PortalSpawner.log_directory = "/shared/portal/log"',
-    )
+    ).tag(backup="")
     listen_address = setting(
         Unicode("0.0.0.0"),  # noqa: S104  nodes are other machines
         """Address on which sessions listen on their node. Default: all, since the Hub and the proxy

@@ -60,7 +60,7 @@ class EnvironmentCatalog(LoggingConfigurable):
         """Directory of the environment files, ``*.yaml`` or ``*.yml``, one per environment.
         Changed, new and removed files are noticed without a restart.""",
         'c.EnvironmentCatalog.directory = "/srv/portal/environments"',
-    )
+    ).tag(backup="files")
 
     kept_directory = setting(
         Unicode("/var/lib/data-scientist-portal/environments"),
@@ -68,7 +68,7 @@ class EnvironmentCatalog(LoggingConfigurable):
         for admins) and environments that users registered for themselves (``own/``). The Hub reads
         it.""",
         'c.EnvironmentCatalog.kept_directory = "/srv/portal/kept"',
-    )
+    ).tag(backup="files")
 
     offer_untested = setting(
         Bool(False),

@@ -25,7 +25,7 @@ class Courses(LoggingConfigurable):
         machine or account needs access. Empty: `courses` in the directory in which the service
         runs.""",
         'c.Courses.directory = "/srv/portal/courses"',
-    )
+    ).tag(backup="")
 
     data_roots = setting(
         List(Unicode()),
@@ -48,7 +48,7 @@ class Courses(LoggingConfigurable):
         and collects assignments. It needs a file system with POSIX ACLs that nodes see at the same
         path and that the Hub's account can write to. Empty: no grades.""",
         'c.Courses.exchange_directory = "/data/exchange"',
-    )
+    ).tag(backup="")
 
     lead_minutes = setting(
         Integer(20, min=1, max=24 * 60),

@@ -39,7 +39,7 @@ class DirectorySettings(PortalLogin):
         """File of the certificate authorities that the LDAP servers' certificates are checked
         against. Empty: those of the operating system.""",
         'c.LDAPAuthenticator.ca_file = "/etc/ssl/certs/example-org-ca.pem"',
-    )
+    ).tag(backup="files")
 
     verify_certificates = setting(
         Bool(True),
@@ -167,7 +167,7 @@ class DirectorySettings(PortalLogin):
         """File with the search account's password, readable only by the Hub's account. It is read
         for each use, so the password can change while the Hub runs.""",
         'c.LDAPAuthenticator.search_password_file = "/etc/data-scientist-portal/ldap-password"',
-    )
+    ).tag(backup="secret")
 
     search_anonymously = setting(
         Bool(False),

@@ -21,7 +21,7 @@ class Images(LoggingConfigurable):
         """Directory of finished images, on a file system that all nodes share, writable by the
         builds' account and readable by everyone. It also contains the download cache.""",
         'c.Images.directory = "/shared/portal/images"',
-    )
+    ).tag(backup="")
 
     service_account = setting(
         Unicode(""),
@@ -78,7 +78,7 @@ class Images(LoggingConfigurable):
         """Directory of the jobs' logs. The service creates the files, so that it can read them, and
         the nodes write to them.""",
         'c.Images.log_directory = "/shared/portal/logs/images"',
-    )
+    ).tag(backup="")
 
     wheels = setting(
         Unicode("/srv/portal/wheels"),

@@ -45,7 +45,7 @@ class NoticeSettings(LoggingConfigurable):
         """File of the certificate authorities that the mail server's certificate is checked
         against. Empty: those of the operating system.""",
         'c.Notices.ca_file = "/etc/ssl/certs/example-org-ca.pem"',
-    )
+    ).tag(backup="files")
 
     user = setting(
         Unicode(""),
@@ -57,7 +57,7 @@ class NoticeSettings(LoggingConfigurable):
         Unicode(""),
         "File with the password of `user`, mode 0600; it is read for each mail.",
         'c.Notices.password_file = "/etc/data-scientist-portal/mail-password"',
-    )
+    ).tag(backup="secret")
 
     sender = setting(
         Unicode(""),

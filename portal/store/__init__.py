@@ -67,7 +67,7 @@ class Store(LoggingConfigurable):
         """File with PostgreSQL's password, mode 0600; it is read for each new connection. Empty:
         libpq's own sources (``~/.pgpass``, a socket's peer login, a client certificate).""",
         'c.Store.password_file = "/etc/data-scientist-portal/database-password"',
-    )
+    ).tag(backup="secret")
 
     timeout = setting(
         Float(10.0, min=1),

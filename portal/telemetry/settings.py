@@ -23,14 +23,14 @@ class TelemetrySettings(LoggingConfigurable):
         Unicode(""),
         "File with the bearer token for Prometheus; read for each query. Empty: no token.",
         'c.Telemetry.prometheus_token_file = "/etc/data-scientist-portal/prometheus.token"',
-    )
+    ).tag(backup="secret")
 
     prometheus_ca_file = setting(
         Unicode(""),
         """PEM file of the certificate authorities that Prometheus's certificate is checked against.
         Empty: the system's.""",
         'c.Telemetry.prometheus_ca_file = "/etc/ssl/site-ca.pem"',
-    )
+    ).tag(backup="files")
 
     prometheus_node_label = setting(
         Unicode("Hostname"),

@@ -19,10 +19,11 @@ from sqlalchemy import make_url
 from portal import disk
 from portal.models.session.session import SessionRecord
 from portal.periodic import Periodic
+from portal.sessions.unknown_jobs import Known, job_ids_of
 
 from ..context import HubContext
 from ..launch.job_log import log_prefix
-from ..lifecycle.orphans import Known, Orphans
+from ..lifecycle.orphans import Orphans
 from ..lifecycle.session_history import stored_record
 from ..settings import SessionSettings
 
@@ -106,25 +107,16 @@ def known(hub: Any) -> Known:
     """Return the jobs and the starting servers of all spawners, those in the database too."""
     ids: set[str] = set()
     for row in hub.db.query(orm.Spawner.state):
-        ids |= _job_ids(row.state)
+        ids |= job_ids_of(row.state)
     starts, own = set(), set()
     for user in hub.users.values():
         for name, spawner in user.spawners.items():
-            ids |= {str(getattr(spawner, "job_id", ""))} | _job_ids(spawner.get_state())
+            ids |= {str(getattr(spawner, "job_id", ""))} | job_ids_of(spawner.get_state())
             if spawner.pending == "spawn":
                 starts.add((user.name, name))
             elif job_id := getattr(spawner, "job_id", ""):
                 own.add((user.name, name, str(job_id)))
     return Known(ids, starts, own)
-
-
-def _job_ids(state: Any) -> set[str]:
-    """Return the ids of jobs in a spawner's state: its own, and those of a move."""
-    ids: set[str] = set()
-    if isinstance(state, dict):
-        for key, value in state.items():
-            ids |= {str(value)} if key == "job_id" else _job_ids(value)
-    return ids
 
 
 def _setting(hub: Any, name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from pathlib import Path
 
 from jupyterhub.app import JupyterHub
@@ -39,7 +38,7 @@ def log_prefix() -> str:
     another portal on the same Slurm: of the secret that signs its cookies, which is no part of its
     database."""
     secret = JupyterHub.instance().cookie_secret if JupyterHub.initialized() else b""
-    return f"session-{hashlib.sha256(b'logs' + secret).hexdigest()[:8]}" if secret else "session"
+    return job_log.prefix_of(secret)
 
 
 async def log_tail(directory: str, name: str) -> str:

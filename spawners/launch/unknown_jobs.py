@@ -13,9 +13,10 @@ from portal.errors import Conflict, SlurmUnavailable
 from portal.launch.kinds.kind import Kind
 from portal.models.cluster.array import array_id, whole_job
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.sessions.unknown_jobs import server_of
 
 from ..lifecycle.job_watch import JobWatch
-from ..lifecycle.orphans import record_of, server_of
+from ..lifecycle.orphans import record_of
 from ..session import SessionSpawner
 from .job_log import log_prefix
 

@@ -7,34 +7,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from portal.errors import PortalError, SlurmUnavailable
 from portal.launch.kinds import USUAL, reserved_for
-from portal.models.cluster.array import array_id, whole_job
-from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.array import array_id
+from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 from portal.periodic import Periodic
+from portal.sessions.unknown_jobs import Known, orphan_jobs, served_by
 from portal.slurm import Cluster
 
 from .session_recorder import Recorder
 
-_MARK = "portal"  # of the comment of each session's job: portal:ENVIRONMENT:SERVER
 _YOUNG = 45.0  # seconds in which the Hub may still be about to store a job's id
 # Seconds until the first looks; then the last one again and again. The third finds what was still
 # young at the second.
 _PAUSES = (2.0, 60.0, 60.0, 600.0)
-_MOST_OF_USER = 20  # anybody can write such a comment
-
-
-class Known(NamedTuple):
-    """Jobs and starts that the Hub knows: ``jobs``, the ids of its sessions' jobs, and the servers
-    that it ``starts``, by user and name; ``own``: user, server and job of those that have one."""
-
-    jobs: Collection[str]
-    starts: Collection[tuple[str, str]]
-    own: Collection[tuple[str, str, str]] = ()
 
 
 class Orphans:
@@ -83,7 +73,7 @@ class Orphans:
         known = known._replace(jobs={*known.jobs, *recorded, *self._recorder.job_ids})
         # What an earlier Hub submitted is in its database by now, or never will be.
         before = max(self._began, time.time() - _YOUNG)
-        served = {(user, server) for user, server, id_ in known.own if _lives(snapshot.jobs, id_)}
+        served = served_by(known, snapshot.jobs)
         second: list[tuple[str, str]] = []
         for job in orphan_jobs(snapshot.jobs.values(), known, self._logs, before):
             record = record_of(job)
@@ -102,43 +92,6 @@ class Orphans:
                 job_id, user,
             )  # fmt: skip
             await self._cluster.cancel(job_id, user)
-
-
-def _lives(jobs: Mapping[str, Job], job_id: str) -> bool:
-    job = whole_job(jobs, job_id)
-    return job is not None and not job.state.ended and job.state is not JobState.COMPLETING
-
-
-def server_of(job: Job, logs: str) -> str | None:
-    """Return the server whose job this is by its mark and by its log, whose path begins with
-    ``logs``; None if it is no job of this Hub."""
-    mark = job.comment.split(":")
-    ours = len(mark) == 3 and mark[0] == _MARK and job.stdout.startswith(logs)
-    return mark[2] if ours else None
-
-
-def orphan_jobs(jobs: Iterable[Job], known: Known, logs: str, before: float) -> list[Job]:
-    """Return the jobs, an array once, that carry the portal's mark, were submitted ``before`` (Unix
-    seconds), live, and are not known."""
-    found: dict[str, Job] = {}
-    users: dict[str, int] = {}
-    for job in jobs:
-        id_, server = array_id(job.id), server_of(job, logs)
-        if server is None or job.state.ended or id_ in known.jobs:
-            continue
-        if (
-            (job.user, server) in known.starts
-            or job.user.isdigit()
-            or (job.submit_time or before) >= before
-        ):
-            continue
-        if id_ not in found:
-            users[job.user] = users.get(job.user, 0) + 1
-            if users[job.user] > _MOST_OF_USER:
-                continue
-        if id_ not in found or job.state.running:
-            found[id_] = job
-    return list(found.values())
 
 
 def record_of(job: Job) -> SessionRecord:

@@ -86,7 +86,9 @@ MAY_KNOW: dict[str, set[str]] = {
     "gateway": {"command", "errors", "models"},  # a process of its own, without the service's parts
     "demo": BASE | {"store", "sessions", "courses", "features", "work"},
     "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "projects"},
-    "__main__": {"app", "command", "demo", "doctor"},
+    # It reads a site as the doctor does, and which settings name files.
+    "backup": BASE | {"app", "doctor", "gateway", "sessions", "slurm", "store", "work"},
+    "__main__": {"app", "backup", "command", "demo", "doctor"},
     "__init__": set(),
 }
 

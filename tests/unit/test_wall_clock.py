@@ -56,6 +56,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/images/jobs/building.py": 1,
         "portal/images/jobs/smoke.py": 1,
         "portal/audit_log.py": 1,
+        "portal/backup/making.py": 1,
         "portal/gateway/forwarding.py": 1,
         "portal/gateway/state.py": 1,
         "portal/slurm/watch/query_cache.py": 1,
@@ -176,6 +177,7 @@ READS: dict[str, dict[str, int]] = {
     },
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
     "compared with the starts and ends that Slurm names": {
+        "portal/backup/jobs.py": 1,
         "portal/work/run/endpoints/choices.py": 1,
         "kernels/portal_session/runs/live/kept_kernel.py": 2,
         "kernels/portal_session/clusters/dask/kept.py": 1,

@@ -82,7 +82,7 @@ async def secrets(site: Site) -> Result:
             )
         else:
             results.append(ok(f"{path.name} {stat.S_IMODE(mode):04o}"))
-    for path in _config_files(site):
+    for path in config_files(site):
         mode = path.stat().st_mode
         if mode & stat.S_IWOTH:
             results.append(failure(f"everyone can change {path}", f"chmod o-w {path}"))
@@ -109,7 +109,8 @@ def _secret_files(site: Site) -> list[Path]:
     return files
 
 
-def _config_files(site: Site) -> list[Path]:
+def config_files(site: Site) -> list[Path]:
+    """Return the site's configuration files: the Hub's, and those that it loads."""
     folders = [site.config_file.with_name("jupyterhub_config.d")]
     if more := os.environ.get("PORTAL_CONFIG_D"):
         folders.append(Path(more))

@@ -62,6 +62,11 @@ def _hub_owners(site: Site) -> set[int]:
 
 def running_hubs(site: Site) -> Iterator[Path]:
     """Yield /proc/PID of each running Hub with this site's configuration file."""
+    yield from hubs_with(site.config_file)
+
+
+def hubs_with(config_file: Path) -> Iterator[Path]:
+    """Yield /proc/PID of each running Hub with this configuration file."""
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
@@ -70,7 +75,7 @@ def running_hubs(site: Site) -> Iterator[Path]:
             names = [word.rpartition("/")[2] for word in args[:3]]
             if "jupyterhub" not in names or not names[0].startswith("python"):
                 continue
-            if _config_of(args, process) == site.config_file:
+            if _config_of(args, process) == config_file:
                 yield process
 
 

@@ -46,14 +46,14 @@ class Secrets(LoggingConfigurable):
         the Hub runs. Keep a backup, separate from that of the database: without the key, the
         passwords must be entered again.""",
         'c.Secrets.key_file = "/etc/data-scientist-portal/registry-key"',
-    )
+    ).tag(backup="secret")
 
     password_directory = setting(
         Unicode("/etc/data-scientist-portal/registries"),
         """Directory of the files that registries may name as ``password_file``. No other file is
         read, so that other secrets of this machine cannot be sent to a registry.""",
         'c.Secrets.password_directory = "/run/credentials/jupyterhub.service"',
-    )
+    ).tag(backup="secret")
 
     def encrypt(self, password: str) -> str:
         """Encrypt a password for the database; empty if it is empty. Raises ConfigurationError."""

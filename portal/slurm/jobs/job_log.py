@@ -8,6 +8,7 @@ the job exists (scontrol(1) show job, StdOut), so an ACL lets only the job's acc
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import secrets
@@ -15,6 +16,11 @@ import stat
 from pathlib import Path
 
 from portal import acl
+
+
+def prefix_of(secret: bytes) -> str:
+    """Return the beginning of the names of a Hub's logs, of the secret that signs its cookies."""
+    return f"session-{hashlib.sha256(b'logs' + secret).hexdigest()[:8]}" if secret else "session"
 
 
 def make_log(directory: str, what: str, account: str) -> str:

@@ -40,9 +40,7 @@ def revision_of(connection: Connection) -> str | None:
     version of the portal does not know it."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     revision = context.get_current_revision()
-    if revision is not None and revision not in {
-        script.revision for script in _scripts.walk_revisions()
-    }:
+    if revision is not None and revision not in known_revisions():
         if revision < _OLDEST:
             raise StoreUnavailable(
                 f"The portal's database has version {revision}, from before the portal's first "
@@ -55,6 +53,11 @@ def revision_of(connection: Connection) -> str | None:
             "of the database from before its upgrade."
         )
     return revision
+
+
+def known_revisions() -> set[str]:
+    """Return the versions of the schema that this portal can upgrade, its own among them."""
+    return {script.revision for script in _scripts.walk_revisions()}
 
 
 def upgrade(address: Address) -> None:

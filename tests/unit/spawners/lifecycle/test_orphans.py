@@ -16,9 +16,10 @@ from portal.launch.kinds import JupyterLab, reserved_for
 from portal.models.cluster.array import array_id
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.session.session import SessionState
+from portal.sessions.unknown_jobs import Known, orphan_jobs
 from portal.store import Store
 from spawners.launch.unknown_jobs import end_unknown
-from spawners.lifecycle.orphans import Known, Orphans, orphan_jobs, record_of
+from spawners.lifecycle.orphans import Orphans, record_of
 from spawners.lifecycle.reconciler import Reconciler
 from spawners.lifecycle.session_recorder import Recorder
 from spawners.session import SessionSpawner

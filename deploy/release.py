@@ -1,0 +1,137 @@
+"""Release: sdists and wheels of both distributions with what they take from npm, bills of
+materials, and checksums; the same bytes from the same commit.
+
+    make release    build it into dist/
+
+Sources: https://reproducible-builds.org/specs/source-date-epoch/, https://cyclonedx.org.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+# Distribution, its folder, and its package with `__version__`.
+DISTRIBUTIONS = {
+    "data-scientist-portal": ("", "portal"),
+    "portal-session": ("kernels", "portal_session"),
+}
+BILLS = {"pages": "", "proxy": "deploy/proxy", "jupyterlab": "kernels/labextension"}  # of npm
+_CHANGING = ("serialNumber", "timestamp")  # in a bill
+
+
+def main() -> None:
+    """Build the release of the commit that is checked out."""
+    out = ROOT / "dist"
+    try:
+        build(out)
+    except subprocess.CalledProcessError as error:
+        words = (error.stderr or error.stdout or "").strip().splitlines()[-1:]
+        sys.exit(f"release: {' '.join(map(str, error.cmd[:4]))} failed. {' '.join(words)}")
+    for path in sorted(out.iterdir()):
+        print(f"  {path.relative_to(ROOT)}  {path.stat().st_size:,} bytes")
+
+
+def build(out: Path) -> None:
+    """Build the release of the commit into the folder ``out``, which is made anew. Raises
+    SystemExit with a sentence, CalledProcessError."""
+    if _run("git", "status", "--porcelain", cwd=ROOT):
+        sys.exit("release: there are changes that no commit has. Commit them first.")
+    with tempfile.TemporaryDirectory(prefix="portal-release-") as folder:
+        source = Path(folder) / "source"
+        source.mkdir()
+        archive = Path(folder) / "source.tar"
+        _run("git", "archive", f"--output={archive}", "HEAD", cwd=ROOT)
+        _run("tar", "-xf", str(archive), "-C", str(source), cwd=source)
+        version = _version(source)
+        epoch = _run("git", "log", "-1", "--format=%ct", cwd=ROOT)
+        variables = {"SOURCE_DATE_EPOCH": epoch, "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+        _run("sh", "deploy/install.sh", "assets", cwd=source, variables=variables)
+        made = Path(folder) / "made"
+        for where, _ in DISTRIBUTIONS.values():
+            argv = [sys.executable, "-m", "hatchling", "build", "-d", str(made)]
+            _run(*argv, "-t", "sdist", "-t", "wheel", cwd=source / where, variables=variables)
+        _write_bills(source, made, version)
+        _write_sums(made)
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.move(made, out)
+
+
+def _version(source: Path) -> str:
+    """Return the version of all distributions. Raises SystemExit."""
+    found = set()
+    for where, package in DISTRIBUTIONS.values():
+        text = (source / where / package / "__init__.py").read_text(encoding="utf-8")
+        found |= {line.split('"')[1] for line in text.splitlines() if "__version__ =" in line}
+    if len(found) != 1:
+        sys.exit(f"release: the distributions have different versions: {', '.join(sorted(found))}.")
+    (version,) = found
+    changes = (source / "CHANGELOG.md").read_text(encoding="utf-8")
+    if not any(f"## [{name}]" in changes for name in (version, "Unreleased")):
+        sys.exit(f"release: CHANGELOG.md has no section [{version}].")
+    return version
+
+
+def _write_bills(source: Path, made: Path, version: str) -> None:
+    """Write bills of materials (CycloneDX): of Python's packages in their tested versions, and of
+    those that npm brought."""
+    with tempfile.TemporaryDirectory(prefix="portal-bill-") as folder:
+        names = Path(folder) / "requirements.txt"
+        compiled = _run(
+            *(sys.executable, "-m", "uv", "pip", "compile", "-q", "--no-header", "--no-annotate"),
+            *("--universal", "pyproject.toml", "-c", "deploy/constraints.txt"),
+            cwd=source,
+        )
+        names.write_text(compiled + "\n", encoding="utf-8")
+        argv = [sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible"]
+        bill = json.loads(_run(*argv, str(names), cwd=source))
+    _write_bill(made / f"data-scientist-portal-{version}.python.cdx.json", bill)
+    for name, where in BILLS.items():
+        package = json.loads((source / where / "package.json").read_text(encoding="utf-8"))
+        package["version"] = version
+        (source / where / "package.json").write_text(json.dumps(package), encoding="utf-8")
+        argv = ["npm", "sbom", "--sbom-format=cyclonedx", "--package-lock-only", "--omit=dev"]
+        bill = json.loads(_run(*argv, cwd=source / where))
+        _write_bill(made / f"data-scientist-portal-{version}.{name}.cdx.json", bill)
+
+
+def _write_bill(path: Path, bill: dict[str, Any]) -> None:
+    for part in (bill, bill.get("metadata", {})):
+        for name in _CHANGING:
+            part.pop(name, None)
+    path.write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _write_sums(made: Path) -> None:
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        for path in sorted(made.iterdir())
+    ]
+    (made / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+
+
+def _run(*argv: str, cwd: Path, variables: Mapping[str, str] | None = None) -> str:
+    """Return the output of a program. Raises CalledProcessError."""
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env={**os.environ, **(variables or {})},
+        capture_output=True,
+        text=True,
+        check=True,
+        umask=0o022,
+    )
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()
