@@ -88,7 +88,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "projects"},
     # It reads a site as the doctor does, and which settings name files.
     "backup": BASE | {"app", "doctor", "gateway", "sessions", "slurm", "store", "work"},
-    "__main__": {"app", "backup", "command", "demo", "doctor"},
+    "proxy": {"errors", "paths", "web"},  # a process of its own
+    "__main__": {"app", "backup", "command", "demo", "doctor", "proxy"},
     "__init__": set(),
 }
 
