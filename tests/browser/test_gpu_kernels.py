@@ -201,7 +201,8 @@ def _runs_one_cell_on_a_gpu(demo: Any, page: Any) -> None:
     fields = ["sacct", "-nPX", "-j", job_id, "-o", "ElapsedRaw,AllocTRES,State"]
 
     def accounted() -> Any:
-        seconds, resources, state = demo.run(fields).stdout.strip().split("|")
+        line = demo.run(fields).stdout.strip()  # empty until slurmdbd has it
+        seconds, resources, state = line.split("|") if line else ("", "", "")
         return state == "COMPLETED" and (int(seconds), resources)
 
     seconds, resources = wait_until("it is accounted for", accounted)

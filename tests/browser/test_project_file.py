@@ -82,7 +82,7 @@ def test_a_run_of_the_file_is_repeated_after_its_differences_were_shown(page: An
     expect(form.get_by_role("status")).to_contain_text("Script: sha256:2 instead of sha256:1")
     check(page, "project-file-repeat")
     form.get_by_role("button", name="Repeat run").click()
-    expect(page.get_by_text("The run sweep-4 was started.")).to_be_visible()
+    expect(page.locator("#board-toasts")).to_contain_text("The run sweep-4 was started.")
     assert [body["session"] for body in asked] == ["7"] and len(asked[0]["id"]) == 32
 
 
