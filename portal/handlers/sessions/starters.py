@@ -24,7 +24,7 @@ class Starters(Frozen):
     starters: tuple[str, ...]
 
 
-class Starter(Frozen):
+class StarterText(Frozen):
     """Notebook, as it stands in its file."""
 
     name: str
@@ -53,7 +53,7 @@ class OwnStarter(OwnSession):
     parameters = {"name": _NAME}
 
     @Operation("Get a starter notebook of the calling session's environment.")
-    async def on_get(self, name: str) -> Starter:
+    async def on_get(self, name: str) -> StarterText:
         """Use the session's own token only.
 
         404 for what the environment does not name, and for a notebook that is not installed with
@@ -66,7 +66,7 @@ class OwnStarter(OwnSession):
         text = await asyncio.to_thread(_read, data_path("deploy") / FOLDER / name)
         if text is None:
             raise NotFound(f"The starter notebook '{name}' is not installed with this portal.")
-        return Starter(name=name, text=text)
+        return StarterText(name=name, text=text)
 
 
 def _read(path: Path) -> str | None:

@@ -63,7 +63,7 @@ class KeptItem(Frozen):
     created_at: float
 
 
-class SessionItem(Frozen):
+class SessionCluster(Frozen):
     """Cluster of the session that asks, whose scheduler is in a kernel; as `KeptItem`. ``engine``:
     such as "dask"."""
 
@@ -79,7 +79,7 @@ class KeptList(Frozen):
     client and a task after which one has no workers; ``most``: replicas of a user in all sets."""
 
     items: tuple[KeptItem, ...]
-    session: tuple[SessionItem, ...]
+    session: tuple[SessionCluster, ...]
     idle: int
     most: int
 
@@ -132,7 +132,7 @@ class KeptAction(ClusterAction):
         sets = {each.id: each for each in await self.table.of_user(user)}
         return tuple(self._item(each, sets, living) for each in schedulers)
 
-    async def of_session(self, record: SessionRecord) -> tuple[SessionItem, ...]:
+    async def of_session(self, record: SessionRecord) -> tuple[SessionCluster, ...]:
         """Return the clusters of a session's kernels, of every engine."""
         items = []
         living = await self._living(record.user)
@@ -142,7 +142,7 @@ class KeptAction(ClusterAction):
             if each.replicas and isinstance(own, dict) and own.get("session") == record.job_id:
                 running = _running(each, living)
                 items.append(
-                    SessionItem.like(each, workers=each.replicas, engine=engine, running=running)
+                    SessionCluster.like(each, workers=each.replicas, engine=engine, running=running)
                 )
         return tuple(items)
 

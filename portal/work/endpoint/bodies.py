@@ -136,7 +136,7 @@ class EndpointList(Frozen):
     items: tuple[EndpointItem, ...]
 
 
-class VersionItem(Frozen):
+class EndpointVersionItem(Frozen):
     """Version. ``share``: of the traffic; ``failures``: replicas in a row that did not answer."""
 
     number: int
@@ -156,7 +156,7 @@ class VersionItem(Frozen):
     problem: str
 
 
-class ReplicaItem(Frozen):
+class EndpointReplicaItem(Frozen):
     """Replica. ``ends_at``: the time limit of its job; ``overlap``: seconds for which its
     successor's job ran too, and ``gpu_hours``: of them; ``session``, ``nodes``: of its job while it
     lives."""
@@ -192,8 +192,8 @@ class EndpointDetail(WantedEndpoint):
     load: float
     wait: float
     expected_at: float | None
-    versions: tuple[VersionItem, ...]
-    replicas: tuple[ReplicaItem, ...]
+    versions: tuple[EndpointVersionItem, ...]
+    replicas: tuple[EndpointReplicaItem, ...]
 
 
 class Reported(Frozen):

@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord
 
-from .bodies import EndpointDetail, EndpointState, ReplicaItem, VersionItem, WantedEndpoint
+from .bodies import (
+    EndpointDetail,
+    EndpointReplicaItem,
+    EndpointState,
+    EndpointVersionItem,
+    WantedEndpoint,
+)
 from .keeping.handover import ReplicaState
 from .keeping.replicas import expected_at, measured, overlap, seen, server_of, state_of
 from .models import Endpoint, EndpointReplica, EndpointVersion
@@ -49,7 +55,7 @@ def detail_of(
         wait=wait,
         expected_at=expected_at(replicas, starts, now, load),
         versions=tuple(
-            VersionItem.like(each, share=shares.get(each.number, 0)) for each in versions
+            EndpointVersionItem.like(each, share=shares.get(each.number, 0)) for each in versions
         ),
         replicas=tuple(
             _replica(
@@ -89,9 +95,9 @@ def _replica(
     job: Job | None,
     both: float,
     gpus: int,
-) -> ReplicaItem:
+) -> EndpointReplicaItem:
     replica = seen(row, record, job)
-    return ReplicaItem(
+    return EndpointReplicaItem(
         id=row.id,
         version=row.version,
         state=replica.state,
