@@ -29,6 +29,7 @@ from .errors import (
     Unavailable,
 )
 from .launch.fields import FIELD_HEADER
+from .logs.request import HEADER, request_id
 from .models.session.stop_reason import REASON_HEADER, StopReason
 
 FOR_HEADER = "X-Portal-For"
@@ -340,7 +341,11 @@ class HubApi(LoggingConfigurable):
         request = HTTPRequest(
             f"{self.api_url.rstrip('/')}/{path}",
             method=method,
-            headers={"Authorization": f"token {self.api_token}", **headers},
+            headers={
+                "Authorization": f"token {self.api_token}",
+                **({HEADER: id_} if (id_ := request_id()) else {}),
+                **headers,
+            },
             body=body,
             allow_nonstandard_methods=True,  # a DELETE with a body
             request_timeout=self.timeout,

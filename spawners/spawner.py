@@ -23,6 +23,7 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.request import LaunchRequest
+from portal.logs.request import note_fields
 from portal.models.cluster.array import ArrayJob
 from portal.models.cluster.cluster import Job, JobState
 from portal.sessions.ending import Ending, explain
@@ -104,6 +105,10 @@ class PortalSpawner(UserOptions):
             raise refusal(error) from None
         try:
             self.history.submitted(request)
+            record = self.history.record
+            session = record.id if record is not None else self.name
+            note_fields(user=self.user.name, session=session, job_id=self.job_id)
+            self.log.info("%s: job %s is submitted", self._log_name, self.job_id)
             if request.kind.estimated and self.history.record is not None:
                 estimates.note(self, request, self.history.record.id)
             # Before anything else: a Hub that dies now must find the job again.

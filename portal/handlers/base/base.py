@@ -19,6 +19,7 @@ from tornado.web import HTTPError, RequestHandler
 from portal.assembly import Services
 from portal.disk import FULL, DiskFull, no_space
 from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
+from portal.logs.request import note_fields, request_id
 from portal.models.person import Person
 
 _Parts = TypeVar("_Parts")
@@ -137,6 +138,7 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
             groups=tuple(model.get("groups", ())),
             scopes=frozenset(model.get("scopes", ())),
         )
+        note_fields(user=self.person.name)
 
     def refuse_stranger(self) -> None:
         """Redirect a request without a login to the Hub's login page."""
@@ -181,6 +183,8 @@ class APIHandler(PortalHandler):
         details: dict[str, Any] = {}
         if isinstance(error, PortalError):
             details = {"field": error.field, **error.details} if error.field else error.details
+        if self.get_status() >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            details = {**details, "request_id": request_id()}
         self.write_json({"error": {"code": code, "message": message, **details}})
 
 
@@ -216,5 +220,7 @@ def explain(status_code: int, exc_info: Any) -> tuple[str, str]:
         phrase = "Error"
     code = phrase.lower().replace(" ", "_").replace("-", "_")
     if status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return code, "The portal's service failed. See its log."
+        return code, (
+            f"The portal's service failed. Ask an administrator, and name request {request_id()}."
+        )
     return code, f"{phrase}."

@@ -1,0 +1,57 @@
+"""Request that the running code works for: its id, and what else its log lines name.
+
+The id comes from the proxy in front (X-Request-ID), or is made here. It goes with every call that
+the request leads to, so that one word finds a launch in the logs of the service, the Hub and the
+job.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
+
+HEADER = "X-Request-ID"
+VARIABLE = "PORTAL_REQUEST_ID"  # in the environment of a job
+LOG_FORMAT = "PORTAL_LOG_FORMAT"
+_WELL_FORMED = re.compile(r"[A-Za-z0-9-]{8,64}")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+# Tasks and threads (asyncio.to_thread) have a copy of their maker's.
+_fields: ContextVar[Mapping[str, str]] = ContextVar("portal_log_fields", default=_NOTHING)
+
+
+def begin_request(given: str | None = "") -> str:
+    """Begin a request with the id that it was ``given``, if that is well-formed, else with a new
+    one; return it. What was known of another request is forgotten."""
+    id_ = given if given and _WELL_FORMED.fullmatch(given) else secrets.token_hex(8)
+    _fields.set({"request_id": id_})
+    return id_
+
+
+def leave_request() -> None:
+    """Forget the request: for a task that it began, and that goes on for everybody."""
+    _fields.set(_NOTHING)
+
+
+def note_fields(**fields: str) -> None:
+    """Add ``fields``, such as the user and the job, to the log lines of this request."""
+    _fields.set({**_fields.get(), **{name: text for name, text in fields.items() if text}})
+
+
+def fields() -> Mapping[str, str]:
+    """Return what log lines name: "request_id", "user", "session", "job_id", as far as known."""
+    return _fields.get()
+
+
+def request_id() -> str:
+    """Return the request's id; "" for what no request has caused."""
+    return _fields.get().get("request_id", "")
+
+
+def log_environment() -> dict[str, str]:
+    """Return the variables by which a job's server logs as this process does."""
+    names = {VARIABLE: request_id(), LOG_FORMAT: os.environ.get(LOG_FORMAT, "")}
+    return {name: value for name, value in names.items() if value}
