@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -329,6 +330,17 @@ class HubApi(LoggingConfigurable):
         rooms = _json(await self._ask("GET", "portal/rooms", "")).get("rooms")
         rows = rooms if isinstance(rooms, list) else []
         return [(str(row["user"]), str(row["server"])) for row in rows]
+
+    async def answers(self) -> bool:
+        """Return True if the Hub answers; any answer will do."""
+        request = HTTPRequest(
+            f"{self.api_url.rstrip('/')}/", request_timeout=5, ssl_options=self._ssl
+        )
+        try:
+            response = await self._client.fetch(request, raise_error=False)
+        except (OSError, HTTPClientError):
+            return False
+        return response.code < HTTPStatus.INTERNAL_SERVER_ERROR
 
     async def _ask(
         self,

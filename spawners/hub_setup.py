@@ -54,7 +54,7 @@ def _configured(change: Any) -> None:
     hub.template_vars = {
         **hub.template_vars,
         "portal_navigation": FOR_PAGES,
-        "portal_request_id": request_id,
+        "portal_request_id": lambda user: request_id(),  # JupyterHub calls it
     }
     try:
         add_works(hub.config)

@@ -112,7 +112,7 @@ class PortalService(Application):
     # streams and queries within some seconds.
     bind_patience = 30.0
 
-    _log_formatter_cls = property(lambda self: formatter())  # type: ignore[assignment]
+    _log_formatter_cls = property(lambda self: formatter())
 
     @default("log_level")
     def _default_log_level(self) -> int:

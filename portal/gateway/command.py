@@ -47,7 +47,7 @@ class GatewayApp(SiteCommand):
     instead of the address: what connects to it while no gateway runs waits for the next one.
     """
 
-    _log_formatter_cls = property(lambda self: formatter())  # type: ignore[assignment]
+    _log_formatter_cls = property(lambda self: formatter())
     name = "portal-gateway"
     description = "The gateway of endpoints, in a process of its own: gateway HOST:PORT."
 

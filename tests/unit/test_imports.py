@@ -81,7 +81,9 @@ MAY_KNOW: dict[str, set[str]] = {
     "assembly": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "audit_log"},
     "images": BASE | {"launch", "work"},  # a smoke test runs the guards of programs
     "handlers": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly"},
-    "home": BASE | ADAPTERS | NOUNS | {"launch", "work", "assembly", "handlers"},  # loaded by name
+    # Both are loaded by name.
+    "health": BASE | ADAPTERS | NOUNS | {"assembly", "handlers"},
+    "home": BASE | ADAPTERS | NOUNS | {"launch", "work", "assembly", "handlers", "health"},
     "app": BASE | ADAPTERS | NOUNS | {"launch", "features", "handlers", "assembly"},
     # The cache keeps tables of a database; the showcase writes a past into it, in the words of
     # sessions and courses.

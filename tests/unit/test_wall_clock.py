@@ -76,6 +76,7 @@ READS: dict[str, dict[str, int]] = {
         "spawners/session.py": 1,
     },
     "compared with moments that people, rows or Slurm name: meetings, ends, periods": {
+        "portal/health/watch.py": 1,
         "portal/courses/definition/readiness.py": 1,
         "portal/courses/definition/service.py": 5,
         "portal/courses/roster/my_courses.py": 1,

@@ -183,8 +183,8 @@ class APIHandler(PortalHandler):
         details: dict[str, Any] = {}
         if isinstance(error, PortalError):
             details = {"field": error.field, **error.details} if error.field else error.details
-        if self.get_status() >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            details = {**details, "request_id": request_id()}
+        if self.get_status() >= HTTPStatus.INTERNAL_SERVER_ERROR and (id_ := request_id()):
+            details = {**details, "request_id": id_}
         self.write_json({"error": {"code": code, "message": message, **details}})
 
 
