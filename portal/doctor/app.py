@@ -6,6 +6,9 @@ import asyncio
 import logging
 import shutil
 import sys
+import time
+from datetime import UTC, datetime
+from typing import NoReturn
 
 from traitlets import Bool, Float, List, Unicode
 from traitlets.config import Application
@@ -17,6 +20,8 @@ from .checks import all_checks
 from .finding import Finding
 from .report import as_json, failed, lines, summary
 from .site import Site
+from .watch import Changes
+from .watch import lines as watch_lines
 
 
 class DoctorApp(Application):
@@ -30,6 +35,7 @@ class DoctorApp(Application):
     examples = """
         sudo -u portal portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py
         portal doctor --person=ada --json
+        portal doctor --watch=10
     """
     aliases = {
         "f": "DoctorApp.config_file",
@@ -37,6 +43,7 @@ class DoctorApp(Application):
         "person": "DoctorApp.person",
         "only": "DoctorApp.only",
         "timeout": "DoctorApp.timeout",
+        "watch": "DoctorApp.watch",
     }
     flags = {"json": ({"DoctorApp": {"json": True}}, "Print JSON.")}
 
@@ -64,6 +71,12 @@ class DoctorApp(Application):
         "portal doctor --timeout=60",
     )
 
+    watch = Float(
+        0.0,
+        min=0.0,
+        help="Minutes between two looks, until it is ended; only what changes is printed.",
+    ).tag(config=True)
+
     def start(self) -> None:
         """Run the checks and print their findings."""
         # The findings include the Hub's log messages.
@@ -75,10 +88,26 @@ class DoctorApp(Application):
                 f"Unknown check: {', '.join(unknown)}. Known: {', '.join(known)}.", file=sys.stderr
             )
             self.exit(2)
+        if self.watch:
+            self.keep_looking(site)
         findings = asyncio.run(self.examine(site))
         if self.json:
             print(as_json(findings))
         self.exit(1 if failed(findings) else 0)
+
+    def keep_looking(self, site: Site) -> NoReturn:
+        """Run the checks until Ctrl-C or SIGTERM; print a line for each finding that changes."""
+        changes, shown, self.json = Changes(), self.json, True  # `examine` prints nothing
+        try:
+            while True:
+                findings = asyncio.run(self.examine(site))
+                for line in watch_lines(changes.of(findings), datetime.now(UTC), as_json=shown):
+                    print(line, flush=True)
+                time.sleep(60 * self.watch)
+                site = Site(self.config_file, self.person)  # it may have changed
+        except KeyboardInterrupt:
+            self.exit(0)
+        raise SystemExit(0)
 
     async def examine(self, site: Site) -> list[Finding]:
         """Return all findings, in the order of the checks; printed one by one unless as JSON."""

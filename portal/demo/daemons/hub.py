@@ -63,8 +63,8 @@ class DemoHub:
             "PORTAL_GATEWAY_URL": f"http://127.0.0.1:{ports['gateway']}",
             "CONFIGPROXY_AUTH_TOKEN": self._token("proxy-token"),
         }
-        if "PORTAL_CONFIG_D" in os.environ:
-            env["PORTAL_CONFIG_D"] = os.environ["PORTAL_CONFIG_D"]
+        passed = ("PORTAL_CONFIG_D", "PORTAL_LOG_FORMAT")
+        env |= {name: os.environ[name] for name in passed if name in os.environ}
         checkout = Path(__file__).resolve().parents[3]
         if (checkout / "pyproject.toml").exists():
             env["PYTHONPATH"] = str(checkout)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 import httpx
 from hub_client import Person
 
-ID = "browser-5ca1ab1e-2026"
+ID = f"browser-{uuid.uuid4()}"
 
 
 def lines_of(text: str) -> list[str]:
@@ -23,7 +24,6 @@ def ask(person: Person, method: str, path: str, **more: Any) -> httpx.Response:
 
 def test_one_id_is_in_the_logs_of_service_hub_and_job(demo: Any, ada: Person) -> None:
     ada.api("GET", "/user")
-    # Through the service, which asks the Hub, which refuses: both name the request.
     missing = ask(ada, "POST", "/services/portal/api/v1/sessions/nothing/stop", json={})
     assert missing.headers["X-Request-ID"] == ID, missing.text
     options = {"environment": "python-venv"}
@@ -31,10 +31,20 @@ def test_one_id_is_in_the_logs_of_service_hub_and_job(demo: Any, ada: Person) ->
     assert started.status_code in (201, 202), started.text
     assert started.headers["X-Request-ID"] == ID
     ada.wait_ready()
+    (session,) = [
+        item
+        for item in ask(ada, "GET", "/services/portal/api/v1/sessions").json()["items"]
+        if item["user"] == "ada" and item["ended_at"] is None
+    ]
+    stopped = ask(ada, "POST", f"/services/portal/api/v1/sessions/{session['id']}/stop", json={})
+    assert stopped.status_code == 200, stopped.text
     log = (demo.home.log / "hub.out").read_text()
     found = lines_of(log)
     assert any("JupyterHub" in line and "is submitted" in line for line in found), found
     assert any("/api/v1/sessions/nothing" in line and "portal" in line for line in found), found
+    assert any("JupyterHub" in line and "DELETE /hub/api/users/ada" in line for line in found), (
+        found
+    )
     outputs = demo.run(["sh", "-c", f"grep -rl {ID} '{demo.home.root}' --include='*.log'"])
     (job_log,) = outputs.stdout.split()
     first = demo.run(["head", "-n1", job_log]).stdout
