@@ -19,9 +19,9 @@ from pydantic import AfterValidator
 from portal.models import Frozen
 from portal.models.catalog.environment import EnvironmentKind
 
+from ..command import ask
 from ..finding import Result, check, ok, skipped, warning, worst
 from ..site import Site
-from .commands import ask
 from .slurm import settings
 
 FILE = Path(__file__).parents[1] / "advisories.toml"
@@ -132,11 +132,11 @@ async def _programs(site: Site) -> AsyncIterator[Installed]:
         words = said.words.replace("-", " ").split()
         versions = [version for word in words if (version := _version(word)) is not None]
         if said.status == 0 and versions:
-            packaged, log = await _distribution(packages, command[0])
+            packaged, log = await _distribution(packages)
             yield Installed(product, versions[0], command[0], packaged, log)
 
 
-async def _distribution(packages: tuple[str, ...], program: str) -> tuple[bool, str]:
+async def _distribution(packages: tuple[str, ...]) -> tuple[bool, str]:
     """Return whether the program may come from a distribution's package, and that package's log of
     changes, which names what it repairs."""
     for package in packages:
