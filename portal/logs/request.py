@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -17,23 +18,30 @@ from types import MappingProxyType
 HEADER = "X-Request-ID"
 VARIABLE = "PORTAL_REQUEST_ID"  # in the environment of a job
 LOG_FORMAT = "PORTAL_LOG_FORMAT"
+TRACE_PARENT = "traceparent"  # of W3C's Trace Context
 _WELL_FORMED = re.compile(r"[A-Za-z0-9-]{8,64}")
+_PARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 # Tasks and threads (asyncio.to_thread) have a copy of their maker's.
 _fields: ContextVar[Mapping[str, str]] = ContextVar("portal_log_fields", default=_NOTHING)
+_trace: ContextVar[tuple[int | None, str]] = ContextVar("portal_trace", default=(None, ""))
 
 
-def begin_request(given: str | None = "") -> str:
+def begin_request(given: str | None = "", trace_parent: str | None = "") -> str:
     """Begin a request with the id that it was ``given``, if that is well-formed, else with a new
-    one; return it. What was known of another request is forgotten."""
+    one; return it. What was known of another request is forgotten. ``trace_parent``: its header,
+    which names the trace that it belongs to."""
     id_ = given if given and _WELL_FORMED.fullmatch(given) else secrets.token_hex(8)
     _fields.set({"request_id": id_})
+    parent = trace_parent if trace_parent and _PARENT.fullmatch(trace_parent) else ""
+    _trace.set((time.time_ns(), parent))
     return id_
 
 
 def leave_request() -> None:
     """Forget the request: for a task that it began, and that goes on for everybody."""
     _fields.set(_NOTHING)
+    _trace.set((None, ""))
 
 
 def note_fields(**fields: str) -> None:
@@ -49,6 +57,22 @@ def fields() -> Mapping[str, str]:
 def request_id() -> str:
     """Return the request's id; "" for what no request has caused."""
     return _fields.get().get("request_id", "")
+
+
+def trace_parent() -> str:
+    """Return the request's header ``traceparent``; "" for none."""
+    return _trace.get()[1]
+
+
+def began_at() -> int | None:
+    """Return when the request began, in nanoseconds since 1970; None without one."""
+    return _trace.get()[0]
+
+
+def passed_on() -> dict[str, str]:
+    """Return the headers by which another process knows this request."""
+    headers = {HEADER: request_id(), TRACE_PARENT: trace_parent()}
+    return {name: text for name, text in headers.items() if text}
 
 
 def log_environment() -> dict[str, str]:

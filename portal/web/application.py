@@ -47,7 +47,8 @@ class BoundedApplication(Application):
 
         From here on, all that runs for it logs its id.
         """
-        request.portal_id = logged.begin_request(request.headers.get(logged.HEADER))  # type: ignore[attr-defined]
+        given = request.headers.get(logged.HEADER), request.headers.get(logged.TRACE_PARENT)
+        request.portal_id = logged.begin_request(*given)  # type: ignore[attr-defined]
         if len(request.uri or "") > _ADDRESS:
             request.uri = (request.uri or "")[:200]  # it goes into the log
             return self.refusal(request, 414, "The address is longer than 64 KB.")

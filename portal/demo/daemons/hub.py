@@ -64,7 +64,11 @@ class DemoHub:
             "CONFIGPROXY_AUTH_TOKEN": self._token("proxy-token"),
         }
         passed = ("PORTAL_CONFIG_D", "PORTAL_LOG_FORMAT")
-        env |= {name: os.environ[name] for name in passed if name in os.environ}
+        env |= {
+            name: text
+            for name, text in os.environ.items()
+            if name in passed or name.startswith("OTEL_")
+        }
         checkout = Path(__file__).resolve().parents[3]
         if (checkout / "pyproject.toml").exists():
             env["PYTHONPATH"] = str(checkout)
