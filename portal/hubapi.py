@@ -30,7 +30,7 @@ from .errors import (
     Unavailable,
 )
 from .launch.fields import FIELD_HEADER
-from .logs.request import passed_on
+from .logs.request import PASSED_ON
 from .models.session.stop_reason import REASON_HEADER, StopReason
 
 FOR_HEADER = "X-Portal-For"
@@ -355,7 +355,7 @@ class HubApi(LoggingConfigurable):
             method=method,
             headers={
                 "Authorization": f"token {self.api_token}",
-                **passed_on(),
+                **PASSED_ON.get(),
                 **headers,
             },
             body=body,

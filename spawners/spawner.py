@@ -23,7 +23,6 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.request import LaunchRequest
-from portal.logs.request import note_fields
 from portal.models.cluster.array import ArrayJob
 from portal.models.cluster.cluster import Job, JobState
 from portal.sessions.ending import Ending, explain
@@ -82,11 +81,14 @@ class PortalSpawner(UserOptions):
 
     async def start(self) -> str:
         """Submit the job and wait for its server; return the server's URL."""
+        if self.trace is None:
+            return await self._start()
         with self.trace.until_end():
             return await self._start()
 
     async def _start(self) -> str:
-        self.trace.step("sbatch")
+        if self.trace is not None:
+            self.trace.step("sbatch")
         request, self._request = self._request, None
         if request is None:
             raise refusal(
@@ -112,10 +114,15 @@ class PortalSpawner(UserOptions):
             self.history.submitted(request)
             record = self.history.record
             session = record.id if record is not None else self.name
-            note_fields(user=self.user.name, session=session, job_id=self.job_id)
-            self.trace.step("queued")
-            self.trace.note(session=session, job_id=self.job_id)
-            self.log.info("%s: job %s is submitted", self._log_name, self.job_id)
+            if self.trace is not None:
+                self.trace.step("queued")
+                self.trace.note(session=session, job_id=self.job_id)
+            self.log.info(
+                "%s: job %s is submitted",
+                self._log_name,
+                self.job_id,
+                extra={"user": self.user.name, "session": session, "job_id": self.job_id},
+            )
             if request.kind.estimated and self.history.record is not None:
                 estimates.note(self, request, self.history.record.id)
             # Before anything else: a Hub that dies now must find the job again.
@@ -218,7 +225,8 @@ class PortalSpawner(UserOptions):
         if self.watch.snapshot is not None:
             self.progress_state.see(job, self.watch.snapshot, self.watch.position)
         if job is not None and job.state.running and not over:
-            self.trace.step("starting")
+            if self.trace is not None:
+                self.trace.step("starting")
             self.history.running(job)
             if not self.serves:
                 self._port_posted.set()  # nothing else is awaited

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import shutil
 import sys
 import time
@@ -30,7 +31,8 @@ class DoctorApp(Application):
     name = "portal-doctor"
     version = __version__
     description = (
-        "Check this site and suggest fixes. Run it as the Hub's account, on the Hub's machine."
+        "Check this site and suggest fixes. Run it as the Hub's account, on the Hub's machine. "
+        "--watch=MINUTES repeats it, and prints what changes."
     )
     examples = """
         sudo -u portal portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py
@@ -43,7 +45,6 @@ class DoctorApp(Application):
         "person": "DoctorApp.person",
         "only": "DoctorApp.only",
         "timeout": "DoctorApp.timeout",
-        "watch": "DoctorApp.watch",
     }
     flags = {"json": ({"DoctorApp": {"json": True}}, "Print JSON.")}
 
@@ -71,11 +72,19 @@ class DoctorApp(Application):
         "portal doctor --timeout=60",
     )
 
-    watch = Float(
-        0.0,
-        min=0.0,
-        help="Minutes between two looks, until it is ended; only what changes is printed.",
-    ).tag(config=True)
+    watch = 0.0  # minutes between two looks; 0: one look
+
+    def initialize(self, argv: list[str] | None = None) -> None:
+        """Read the command line, with ``--watch=MINUTES``: the checks are run again and again, and
+        only what changes is printed."""
+        given = sys.argv[1:] if argv is None else argv
+        for text in [word for word in given if word.startswith("--watch=")]:
+            minutes = text.partition("=")[2]
+            if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", minutes) or not float(minutes):
+                print(f"'{minutes[:40]}' is no number of minutes: --watch=10", file=sys.stderr)
+                self.exit(2)
+            self.watch = float(minutes)
+        super().initialize([word for word in given if not word.startswith("--watch=")])
 
     def start(self) -> None:
         """Run the checks and print their findings."""
@@ -101,7 +110,9 @@ class DoctorApp(Application):
         try:
             while True:
                 findings = asyncio.run(self.examine(site))
-                for line in watch_lines(changes.of(findings), datetime.now(UTC), as_json=shown):
+                for line in watch_lines(
+                    changes.since_last(findings), datetime.now(UTC), as_json=shown
+                ):
                     print(line, flush=True)
                 time.sleep(60 * self.watch)
                 site = Site(self.config_file, self.person)  # it may have changed

@@ -18,7 +18,7 @@ class Changes:
     def __init__(self) -> None:
         self._last: dict[str, Finding] = {}
 
-    def of(self, findings: Sequence[Finding]) -> Iterator[tuple[Finding, Level | None]]:
+    def since_last(self, findings: Sequence[Finding]) -> Iterator[tuple[Finding, Level | None]]:
         """Yield what is new since the last look, with the level that it had; at the first look,
         what is not well. A finding that only tells other numbers is not new."""
         for finding in findings:

@@ -58,9 +58,9 @@ class HealthWatch:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        await Periodic("The health watch", self.look, _EVERY, self._services.log).run()
+        await Periodic("The health watch", self.look_around, _EVERY, self._services.log).run()
 
-    async def look(self) -> None:
+    async def look_around(self) -> None:
         """Look at all parts at once; one that does not answer in time is away."""
         looks = {
             _HUB: self._hub(),

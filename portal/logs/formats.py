@@ -16,6 +16,9 @@ from ..errors import ConfigurationError
 from ..models.plain_text import escaped
 from . import request
 
+VARIABLE = "PORTAL_LOG_FORMAT"
+_EXTRA = ("user", "session", "job_id")  # of single records (``extra``)
+
 
 class OneLineFormatter(LevelFormatter):
     """Formatter that writes each message in one line, with its request's id at the end, whatever
@@ -40,6 +43,7 @@ class JSONFormatter(logging.Formatter):
             "message": record.getMessage(),
             **request.fields(),
         }
+        line |= {name: text for name in _EXTRA if (text := getattr(record, name, ""))}
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = "".join(traceback.format_exception(*record.exc_info))
         if record.stack_info:
@@ -50,10 +54,10 @@ class JSONFormatter(logging.Formatter):
 def wants_json() -> bool:
     """Return True if the environment asks for JSON. Raises ConfigurationError for a format that
     does not exist."""
-    wanted = os.environ.get(request.LOG_FORMAT, "")
+    wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "text", "json"):
         raise ConfigurationError(
-            f"{request.LOG_FORMAT} is '{escaped(wanted)[:40]}'. The formats of the logs are "
+            f"{VARIABLE} is '{escaped(wanted)[:40]}'. The formats of the logs are "
             "'text' and 'json'."
         )
     return wanted == "json"

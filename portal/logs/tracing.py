@@ -20,24 +20,23 @@ from ..errors import PortalError
 from . import request
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+WANTED = any(map(os.environ.get, _ENDPOINTS))
 _LAST = 2.0  # seconds that the end of the process waits for the collector
 _log = logging.getLogger(__name__)
 
 
 class LaunchTrace:
     """Trace of one launch: a span "launch", and in it one for each step, of which the first began
-    with the request. Without a collector it does nothing, nor without a ``first`` step."""
+    with the request. ``prepared`` must have returned a tracer."""
 
     def __init__(self, first: str = "form", **attributes: str) -> None:
-        self._tracer: Any = prepared() if first else None
+        self._tracer: Any = prepared()
         self._whole: Any = None
         self._step: Any = None
         self._name = ""
-        if self._tracer is None:
-            return
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        parent = TraceContextTextMapPropagator().extract({"traceparent": request.trace_parent()})
+        parent = TraceContextTextMapPropagator().extract(request.PASSED_ON.get())
         self._whole = self._tracer.start_span("launch", parent, start_time=request.began_at())
         self.note(request_id=request.request_id(), **attributes)
         self._begin(first, request.began_at())
@@ -93,7 +92,7 @@ class LaunchTrace:
 @cache
 def prepared() -> Any:
     """Return the tracer of this process; None without a collector. The first call imports."""
-    if not any(map(os.environ.get, _ENDPOINTS)) or os.environ.get("OTEL_SDK_DISABLED") == "true":
+    if not WANTED or os.environ.get("OTEL_SDK_DISABLED") == "true":
         return None
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -116,6 +115,3 @@ def _send_the_rest(provider: Any) -> None:
     thread = threading.Thread(target=provider.shutdown, daemon=True)
     thread.start()
     thread.join(_LAST)
-
-
-NO_TRACE = LaunchTrace(first="")

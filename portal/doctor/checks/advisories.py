@@ -86,7 +86,7 @@ def read(path: Path = FILE) -> Advisories:
 async def advisories(site: Site) -> Result:
     known = await asyncio.to_thread(read)
     await site.catalog.load()
-    installed = [one async for one in _programs(site)]
+    installed = [program async for program in _programs(site)]
     installed += await asyncio.to_thread(_packages, site, {item.product for item in known.advisory})
     return result_of(known, installed, datetime.datetime.now(datetime.UTC).date())
 
@@ -100,22 +100,26 @@ def result_of(known: Advisories, installed: list[Installed], today: datetime.dat
         results.append(
             warning(
                 f"the list of advisories is of {known.dated}",
-                "Upgrade the portal, which brings a newer one, or see the projects' own pages.",
+                "Upgrade the portal, which brings a newer program, or see the projects' own pages.",
             )
         )
-    for one in installed:
+    for program in installed:
         for item in known.advisory:
-            if item.product == one.product and item.affects(one.version) and item.id not in one.log:
-                results.append(_affected(item, one))
+            if (
+                item.product == program.product
+                and item.affects(program.version)
+                and item.id not in program.log
+            ):
+                results.append(_affected(item, program))
     return worst(results)
 
 
-def _affected(item: Advisory, one: Installed) -> Result:
-    unless = ", unless your distribution has patched it" if one.packaged else ""
+def _affected(item: Advisory, program: Installed) -> Result:
+    unless = ", unless your distribution has patched it" if program.packaged else ""
     return warning(
-        f"{one.product} {one.version} ({one.place}) has a known hole{unless}: {item.summary} "
-        f"({item.id})",
-        f"{one.product}: install {item.fixed} or a patched package: {item.link}",
+        f"{program.product} {program.version} ({program.place}) has a known hole{unless}: "
+        f"{item.summary} ({item.id})",
+        f"{program.product}: install {item.fixed} or a patched package: {item.link}",
     )
 
 

@@ -19,7 +19,7 @@ from tornado.web import HTTPError, RequestHandler
 from portal.assembly import Services
 from portal.disk import FULL, DiskFull, no_space
 from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
-from portal.logs.request import note_fields, request_id
+from portal.logs.request import request_id
 from portal.models.person import Person
 
 _Parts = TypeVar("_Parts")
@@ -138,7 +138,6 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
             groups=tuple(model.get("groups", ())),
             scopes=frozenset(model.get("scopes", ())),
         )
-        note_fields(user=self.person.name)
 
     def refuse_stranger(self) -> None:
         """Redirect a request without a login to the Hub's login page."""

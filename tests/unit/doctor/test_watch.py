@@ -20,7 +20,7 @@ def finding(id_: str, level: Level, found: str, mend: str = "") -> Finding:
 
 
 def told(changes: Changes, *findings: Finding) -> list[str]:
-    return list(lines(changes.of(findings), NOON, as_json=False))
+    return list(lines(changes.since_last(findings), NOON, as_json=False))
 
 
 def test_only_changes_are_told() -> None:
@@ -43,8 +43,8 @@ def test_only_changes_are_told() -> None:
 
 def test_a_line_of_json_has_the_level_before() -> None:
     changes = Changes()
-    list(changes.of([finding("slurm", Level.OK, "")]))
-    new = changes.of([finding("slurm", Level.FAILURE, "gone", "Look.")])
+    list(changes.since_last([finding("slurm", Level.OK, "")]))
+    new = changes.since_last([finding("slurm", Level.FAILURE, "gone", "Look.")])
     (line,) = lines(new, NOON, as_json=True)
     assert json.loads(line) == {
         "time": "2026-11-29T12:00:00Z",

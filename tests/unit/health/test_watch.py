@@ -65,7 +65,7 @@ def services(**changed: Any) -> Any:
 
 async def looked(site: Any, folder: Path) -> tuple[Health, dict[str, str]]:
     watch = HealthWatch(site, backups=folder)
-    await watch.look()
+    await watch.look_around()
     return watch.health(), {part.title: part.words for part in watch.parts() if part.words}
 
 
@@ -137,13 +137,13 @@ async def test_the_directory_is_not_asked_at_each_look(tmp_path: Path) -> None:
     site = services()
     watch = HealthWatch(site, backups=tmp_path)
     for _ in range(3):
-        await watch.look()
+        await watch.look_around()
     assert site.directory.asked == 1
 
 
 async def test_a_question_costs_less_than_five_milliseconds(tmp_path: Path) -> None:
     watch = HealthWatch(services(), backups=tmp_path)
-    await watch.look()
+    await watch.look_around()
     began = time.process_time()
     for _ in range(100):
         watch.health()
