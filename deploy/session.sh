@@ -31,7 +31,7 @@ export APPTAINERENV_PORTAL_SCRIPT_AT="${EPOCHREALTIME:-}"
 umask "${PORTAL_UMASK:-0022}"
 # First line of the job's log. It tells the Hub that the job has started on its node, even if that
 # node no longer answers Slurm (spawners/spawner.py).
-[ -z "${SLURMD_NODENAME:-}" ] || echo "Job ${SLURM_JOB_ID:-} runs on $SLURMD_NODENAME."
+[ -z "${SLURMD_NODENAME:-}" ] || echo "Job ${SLURM_JOB_ID:-} runs on $SLURMD_NODENAME.${APPTAINERENV_PORTAL_REQUEST_ID:+ Request $APPTAINERENV_PORTAL_REQUEST_ID.}"
 # When Slurm ends a job, the image may be unmounted before the server ends, which would leave a core
 # file of the server's size in the home. A soft limit: users can raise it.
 ulimit -S -c 0

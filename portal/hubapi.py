@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -29,6 +30,7 @@ from .errors import (
     Unavailable,
 )
 from .launch.fields import FIELD_HEADER
+from .logs.request import PASSED_ON
 from .models.session.stop_reason import REASON_HEADER, StopReason
 
 FOR_HEADER = "X-Portal-For"
@@ -329,6 +331,17 @@ class HubApi(LoggingConfigurable):
         rows = rooms if isinstance(rooms, list) else []
         return [(str(row["user"]), str(row["server"])) for row in rows]
 
+    async def answers(self) -> bool:
+        """Return True if the Hub answers; any answer will do."""
+        request = HTTPRequest(
+            f"{self.api_url.rstrip('/')}/", request_timeout=5, ssl_options=self._ssl
+        )
+        try:
+            response = await self._client.fetch(request, raise_error=False)
+        except (OSError, HTTPClientError):
+            return False
+        return response.code < HTTPStatus.INTERNAL_SERVER_ERROR
+
     async def _ask(
         self,
         method: str,
@@ -340,7 +353,11 @@ class HubApi(LoggingConfigurable):
         request = HTTPRequest(
             f"{self.api_url.rstrip('/')}/{path}",
             method=method,
-            headers={"Authorization": f"token {self.api_token}", **headers},
+            headers={
+                "Authorization": f"token {self.api_token}",
+                **PASSED_ON.get(),
+                **headers,
+            },
             body=body,
             allow_nonstandard_methods=True,  # a DELETE with a body
             request_timeout=self.timeout,

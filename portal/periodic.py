@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from .errors import PortalError
+from .logs.request import leave_request
 
 _AGAIN = 3.0  # seconds between two cancellations: what a task cleans up takes less
 
@@ -71,6 +72,7 @@ class Periodic:
 
     async def run(self) -> None:
         """Run the loop until cancelled."""
+        leave_request()  # one may have begun it
         if self._later:
             await self._rest(None)
         while True:

@@ -14,6 +14,7 @@ from traitlets.config import Application
 from portal.errors import ConfigurationError
 from portal.features import add_works
 from portal.fixed_settings import warn_of_fixed
+from portal.logs.request import request_id
 from portal.navigation import FOR_PAGES
 
 from . import hub_database
@@ -36,8 +37,10 @@ def set_up_hub() -> None:
     if isinstance(hub, JupyterHub):
         # Only here: the other programs do not need these modules.
         from .api.routes import install_routes
+        from .config.log_format import set_log_format
         from .hub_patches import apply_patches
 
+        set_log_format(hub)
         apply_patches()
         install_routes()
         hub_database.watch(hub)
@@ -48,7 +51,11 @@ def set_up_hub() -> None:
 def _configured(change: Any) -> None:
     hub = change.owner
     warn_of_fixed(hub.config, hub.log)
-    hub.template_vars = {**hub.template_vars, "portal_navigation": FOR_PAGES}
+    hub.template_vars = {
+        **hub.template_vars,
+        "portal_navigation": FOR_PAGES,
+        "portal_request_id": lambda user: request_id(),  # JupyterHub calls it
+    }
     try:
         add_works(hub.config)
     except ConfigurationError as error:

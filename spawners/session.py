@@ -16,6 +16,7 @@ from jupyterhub.utils import utcnow
 from traitlets import Instance
 
 from portal.launch.kinds import USUAL, Address, Kind, reserved_for, stored_kind
+from portal.logs.tracing import LaunchTrace
 from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.models.session.session import options_again
@@ -54,6 +55,7 @@ class SessionSpawner(SessionSettings):
         self._home, self._home_until = "", float("-inf")
         self._watch: JobWatch | None = None
         self.progress_state = Progress()
+        self.trace: LaunchTrace | None = None  # of its launch, where a collector is configured
 
     # -- its owner -----------------------------------------------------------------------
 

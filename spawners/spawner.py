@@ -81,6 +81,14 @@ class PortalSpawner(UserOptions):
 
     async def start(self) -> str:
         """Submit the job and wait for its server; return the server's URL."""
+        if self.trace is None:
+            return await self._start()
+        with self.trace.until_end():
+            return await self._start()
+
+    async def _start(self) -> str:
+        if self.trace is not None:
+            self.trace.step("sbatch")
         request, self._request = self._request, None
         if request is None:
             raise refusal(
@@ -104,6 +112,17 @@ class PortalSpawner(UserOptions):
             raise refusal(error) from None
         try:
             self.history.submitted(request)
+            record = self.history.record
+            session = record.id if record is not None else self.name
+            if self.trace is not None:
+                self.trace.step("queued")
+                self.trace.note(session=session, job_id=self.job_id)
+            self.log.info(
+                "%s: job %s is submitted",
+                self._log_name,
+                self.job_id,
+                extra={"user": self.user.name, "session": session, "job_id": self.job_id},
+            )
             if request.kind.estimated and self.history.record is not None:
                 estimates.note(self, request, self.history.record.id)
             # Before anything else: a Hub that dies now must find the job again.
@@ -206,6 +225,8 @@ class PortalSpawner(UserOptions):
         if self.watch.snapshot is not None:
             self.progress_state.see(job, self.watch.snapshot, self.watch.position)
         if job is not None and job.state.running and not over:
+            if self.trace is not None:
+                self.trace.step("starting")
             self.history.running(job)
             if not self.serves:
                 self._port_posted.set()  # nothing else is awaited

@@ -17,6 +17,7 @@ from typing import Any
 from .course import grades, together
 from .home.welcome import welcome
 from .imports import import_json_schema, import_singleuser
+from .json_log import set_log_format
 from .kernels.shell import set_shell
 from .node import ask_no_node
 from .places import set_places
@@ -37,6 +38,7 @@ def main() -> None:
         import jupyterlab  # noqa: F401
 
         singleuser = import_singleuser()
+        set_log_format(os.environ)
         from . import tossed
         from .course import guests
 

@@ -39,6 +39,7 @@ from portal.images.registry.registry import Registries
 from portal.images.settings import Images
 from portal.launch.extending import Extending
 from portal.launch.request import DEFAULT_RESOURCES
+from portal.logs.formats import formatter, wants_json
 from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleGpus
@@ -50,7 +51,6 @@ from portal.telemetry import Telemetry
 from portal.web.tossed import protect_service
 
 from .background_tasks import BackgroundTasks
-from .log import OneLineFormatter
 from .web import web_application
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -92,7 +92,6 @@ class PortalService(Application):
         "log-level": "Application.log_level",
     }
     raise_config_file_errors = True
-    _log_formatter_cls = OneLineFormatter
 
     config_file = setting(
         Unicode(""),
@@ -113,6 +112,8 @@ class PortalService(Application):
     # streams and queries within some seconds.
     bind_patience = 30.0
 
+    _log_formatter_cls = property(lambda self: formatter())
+
     @default("log_level")
     def _default_log_level(self) -> int:
         return 20  # INFO
@@ -127,6 +128,7 @@ class PortalService(Application):
         a sentence."""
         super().initialize(argv)
         with self.exit_on_error():
+            wants_json()
             if self.config_file:
                 self._read_config_file()
                 self.update_config(self.cli_config)  # the command line wins

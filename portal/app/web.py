@@ -67,4 +67,5 @@ def answered(handler: Any) -> None:
         handler.request.path,
         person.name if person else "-",
         1000 * handler.request.request_time(),
+        extra={"user": person.name if person else ""},
     )

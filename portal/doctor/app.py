@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import shutil
 import sys
+import time
+from datetime import UTC, datetime
+from typing import NoReturn
 
 from traitlets import Bool, Float, List, Unicode
 from traitlets.config import Application
@@ -17,6 +21,8 @@ from .checks import all_checks
 from .finding import Finding
 from .report import as_json, failed, lines, summary
 from .site import Site
+from .watch import Changes
+from .watch import lines as watch_lines
 
 
 class DoctorApp(Application):
@@ -25,11 +31,13 @@ class DoctorApp(Application):
     name = "portal-doctor"
     version = __version__
     description = (
-        "Check this site and suggest fixes. Run it as the Hub's account, on the Hub's machine."
+        "Check this site and suggest fixes. Run it as the Hub's account, on the Hub's machine. "
+        "--watch=MINUTES repeats it, and prints what changes."
     )
     examples = """
         sudo -u portal portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py
         portal doctor --person=ada --json
+        portal doctor --watch=10
     """
     aliases = {
         "f": "DoctorApp.config_file",
@@ -64,6 +72,20 @@ class DoctorApp(Application):
         "portal doctor --timeout=60",
     )
 
+    watch = 0.0  # minutes between two looks; 0: one look
+
+    def initialize(self, argv: list[str] | None = None) -> None:
+        """Read the command line, with ``--watch=MINUTES``: the checks are run again and again, and
+        only what changes is printed."""
+        given = sys.argv[1:] if argv is None else argv
+        for text in [word for word in given if word.startswith("--watch=")]:
+            minutes = text.partition("=")[2]
+            if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", minutes) or not float(minutes):
+                print(f"'{minutes[:40]}' is no number of minutes: --watch=10", file=sys.stderr)
+                self.exit(2)
+            self.watch = float(minutes)
+        super().initialize([word for word in given if not word.startswith("--watch=")])
+
     def start(self) -> None:
         """Run the checks and print their findings."""
         # The findings include the Hub's log messages.
@@ -75,10 +97,28 @@ class DoctorApp(Application):
                 f"Unknown check: {', '.join(unknown)}. Known: {', '.join(known)}.", file=sys.stderr
             )
             self.exit(2)
+        if self.watch:
+            self.keep_looking(site)
         findings = asyncio.run(self.examine(site))
         if self.json:
             print(as_json(findings))
         self.exit(1 if failed(findings) else 0)
+
+    def keep_looking(self, site: Site) -> NoReturn:
+        """Run the checks until Ctrl-C or SIGTERM; print a line for each finding that changes."""
+        changes, shown, self.json = Changes(), self.json, True  # `examine` prints nothing
+        try:
+            while True:
+                findings = asyncio.run(self.examine(site))
+                for line in watch_lines(
+                    changes.since_last(findings), datetime.now(UTC), as_json=shown
+                ):
+                    print(line, flush=True)
+                time.sleep(60 * self.watch)
+                site = Site(self.config_file, self.person)  # it may have changed
+        except KeyboardInterrupt:
+            self.exit(0)
+        raise SystemExit(0)
 
     async def examine(self, site: Site) -> list[Finding]:
         """Return all findings, in the order of the checks; printed one by one unless as JSON."""

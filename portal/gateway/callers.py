@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from aiohttp import web
 
+from ..logs.request import HEADER, begin_request, note_fields, request_id
 from .access import Access, Caller, may_use
 from .bodies import Body
 from .errors import Refused, ReplicaFailed, answer
@@ -46,6 +47,7 @@ class Callers:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
+        begin_request(request.headers.get(HEADER))
         self.in_flight += 1
         try:
             check_form(request)
@@ -54,6 +56,7 @@ class Callers:
             words = "Too many requests at once from this address. Try again in a moment."
             with _counted(self._addresses, address, self._per_address, words):
                 caller = await self._access.caller(token(request.headers))
+                note_fields(user=caller.name)
                 served = self._served(caller, name, path)
                 words = f"You have {self._per_user} requests at once. Try again in a moment."
                 with _counted(self._users, caller.name, self._per_user, words):
@@ -61,6 +64,7 @@ class Callers:
         except Refused as refused:
             self.refusals[refused.status] += 1
             refusal = answer(refused)
+            refusal.headers[HEADER] = request_id()
             refusal.force_close()
             return refusal
         except CallerGone:

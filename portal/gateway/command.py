@@ -16,6 +16,7 @@ import aiohttp
 
 from ..command import SiteCommand
 from ..errors import ConfigurationError, InvalidRequest
+from ..logs.formats import formatter, wants_json
 from .access import Access
 from .callers import Callers
 from .forwarding import Forwarding
@@ -46,6 +47,7 @@ class GatewayApp(SiteCommand):
     instead of the address: what connects to it while no gateway runs waits for the next one.
     """
 
+    _log_formatter_cls = property(lambda self: formatter())
     name = "portal-gateway"
     description = "The gateway of endpoints, in a process of its own: gateway HOST:PORT."
 
@@ -59,6 +61,7 @@ class GatewayApp(SiteCommand):
             raise ConfigurationError(
                 "The variable STATE_DIRECTORY must name the gateway's state directory."
             )
+        wants_json()
         self.log_level = logging.INFO
         directory = Path(os.environ["STATE_DIRECTORY"])
         try:

@@ -19,6 +19,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from ..logs.request import HEADER, request_id
 from .bodies import Body
 from .errors import SAFE, ReplicaFailed
 from .places import Place, Served
@@ -123,6 +124,7 @@ class Forwarding:
                 headers["Content-Length"] = str(body.length)
         replica = place.replica
         headers[REPLICA] = replica.id
+        headers[HEADER] = request_id()
         try:
             response = await self._session.request(
                 request.method,
@@ -157,6 +159,7 @@ class Forwarding:
         answer = web.StreamResponse(status=replied.status, reason=_reason(replied.reason))
         answer.headers.update(returned(replied.headers, served.name))
         answer.headers.update(SAFE)
+        answer.headers[HEADER] = request_id()
         if "Content-Length" not in answer.headers and request.version >= (1, 1):
             answer.enable_chunked_encoding()
         if self.closing:

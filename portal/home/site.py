@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal import disk
 from portal.dashboard import ClusterView
 from portal.errors import SlurmUnavailable
+from portal.health.watch import HealthWatch
 from portal.models.catalog.catalog import RequestState
 from portal.models.catalog.image_job import WorkState
 from portal.models.person import Person
@@ -32,14 +32,6 @@ class Task(NamedTuple):
     title: str
     words: str
     url: str
-
-
-class PartHealth(NamedTuple):
-    """Part of the site, and how it is: a ``state``, and a sentence if it is not well."""
-
-    title: str
-    state: str
-    words: str
 
 
 class SiteAtHome:
@@ -89,27 +81,7 @@ class SiteAtHome:
 
     async def health(self) -> Mapping[str, Any]:
         """Return the health of the parts that the service depends on, as it knows it already."""
-        services, view = self._services, self._services.dashboard.view
-        slurm = view.error if view else services.dashboard.error or "It has not answered yet."
-        telemetry, catalog = services.telemetry, services.catalog
-        path = services.store.database.address.path
-        left = await asyncio.to_thread(disk.free, path) if path is not None else None
-        full = left is not None and left < disk.LEAST
-        files = f"{count(len(catalog.errors), 'file')} cannot be read." if catalog.errors else ""
-        problems = {
-            "Slurm": slurm,
-            "Database": services.store.error,
-            "Disk of the database": disk.FULL if full else "",
-            "GPU readings": telemetry.error,
-            "Environment files": files,
-        }
-        if telemetry.source == "none":
-            del problems["GPU readings"]
-        parts = [
-            PartHealth(title, "failed" if problem else "ready", problem)
-            for title, problem in problems.items()
-        ]
-        return {"parts": parts}
+        return {"parts": self._services.parts_for(HealthWatch).parts()}
 
     async def queue(self) -> Mapping[str, Any]:
         """Return the numbers of jobs, and why they wait. Raises SlurmUnavailable."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
-from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
-from tornado.web import Application
+from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest
+from tornado.web import Application, OutputTransform
+
+from portal.logs import request as logged
 
 from . import cookies
 from .refusal import DRAINED, Refusal, length_of
@@ -27,6 +29,10 @@ class BoundedApplication(Application):
     itself.
     """
 
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.add_transform(_NamedResponse)
+
     def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
         """Accept headers as large as a browser can make them.
 
@@ -37,7 +43,12 @@ class BoundedApplication(Application):
         return super().start_request(server_conn, request_conn)
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Return the handler of ``request``, or one that says that it is too large."""
+        """Return the handler of ``request``, or one that says that it is too large.
+
+        From here on, all that runs for it logs its id.
+        """
+        given = request.headers.get(logged.HEADER), request.headers.get(logged.TRACE_PARENT)
+        request.portal_id = logged.begin_request(*given)  # type: ignore[attr-defined]
         if len(request.uri or "") > _ADDRESS:
             request.uri = (request.uri or "")[:200]  # it goes into the log
             return self.refusal(request, 414, "The address is longer than 64 KB.")
@@ -78,6 +89,19 @@ class BoundedApplication(Application):
         """Return a handler that answers ``status`` with ``sentence``."""
         arguments = {"status": status, "sentence": sentence, "headers": headers}
         return self.get_handler_delegate(request, Refusal, arguments)
+
+
+class _NamedResponse(OutputTransform):
+    """Header of each response with its request's id."""
+
+    def __init__(self, request: HTTPServerRequest) -> None:
+        self._id = str(getattr(request, "portal_id", ""))
+
+    def transform_first_chunk(
+        self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
+    ) -> tuple[int, HTTPHeaders, bytes]:
+        headers[logged.HEADER] = self._id
+        return status_code, headers, chunk
 
 
 class _Counted(HTTPMessageDelegate):

@@ -42,6 +42,7 @@ add_features(
         endpoints="portal.home.endpoints:ENDPOINTS",
         pages="portal.home.pages:HOME_PAGES",
     ),
+    Feature("health", parts="portal.health.watch:HealthWatch", pages="portal.health.handler:PAGES"),
     Feature(
         "course",
         settings=(Courses,),

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from sqlalchemy import make_url
 
 from portal import disk
+from portal.logs.tracing import prepared
 from portal.models.session.session import SessionRecord
 from portal.periodic import Periodic
 from portal.sessions.unknown_jobs import Known, job_ids_of
@@ -47,6 +48,7 @@ def _began(change: Any) -> None:
     if "hub" not in change.new:  # the site's own setting, while the configuration is read
         return
     _tell_unused(hub)
+    prepared()  # else the first launch would wait for its imports
     hub.log.addFilter(no_warning_of_waits)
     shared = HubContext.instance(hub.config)
     shared.form.load()

@@ -34,6 +34,7 @@ from portal.launch.container import (
     session_variables,
 )
 from portal.launch.request import LaunchRequest
+from portal.logs.request import HEADER, PASSED_ON
 from portal.models.catalog.environment import Bind, Environment, EnvironmentKind
 from portal.models.cluster.array import array_id
 from portal.slurm import CommandTimedOut
@@ -171,6 +172,10 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
     if request.kind.job_kernels and (ports := spawner.shared.settings.get(JobKernels).ports):
         session["PORTAL_KERNEL_PORTS"] = ports
     session |= report_environment(spawner)
+    if id_ := PASSED_ON.get().get(HEADER):
+        session["PORTAL_REQUEST_ID"] = id_
+    if format_ := os.environ.get("PORTAL_LOG_FORMAT"):
+        session["PORTAL_LOG_FORMAT"] = format_
     session |= tensorboard_environment(spawner, environment, alone=request.kind.isolated)
     if spawner.kept_variables:
         session["PORTAL_KEPT_VARIABLES"] = " ".join(spawner.kept_variables)

@@ -9,6 +9,7 @@ from traitlets import Instance, default
 
 from portal.errors import PortalError
 from portal.launch.request import LaunchRequest, options_from_form
+from portal.logs import tracing
 
 from ..hub_setup import ensure_set_up, is_set_up
 from ..session import SessionSpawner
@@ -56,10 +57,15 @@ class UserOptions(SessionSpawner):
         self._request = None
         if not self.serves:
             forget_ended(self.user)
+        if tracing.WANTED and tracing.prepared() is not None:
+            self.trace = tracing.LaunchTrace(user=self.user.name, server=self.name)
+            self.trace.step("admission")
         try:
             ensure_set_up()
             self._request = await launch_request(self, options)
         except PortalError as error:
+            if self.trace is not None:
+                self.trace.end(error.message)
             self._restore_options(self.options_again)
             raise refusal(error) from None
         self.last_options = self._request.options()

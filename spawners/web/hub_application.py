@@ -6,14 +6,17 @@ checks who sends them.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyterhub.app import JupyterHub
 from tornado.httputil import HTTPServerRequest
+from tornado.web import HTTPError
 from traitlets import List, Unicode
 from traitlets.config import Configurable
 
+from portal.logs.request import note_fields
 from portal.setting import setting
 from portal.web.application import BoundedApplication
 from portal.web.hosts import HubHosts, host_in
@@ -39,6 +42,12 @@ class HubRequests(Configurable):
 
 class HubApplication(BoundedApplication):
     """Application of the Hub; ``hub_hosts`` in its settings are the Hub's addresses."""
+
+    def log_request(self, handler: Any) -> None:
+        """Log a request, with its user."""
+        with contextlib.suppress(HTTPError, RuntimeError):  # no login was read
+            note_fields(user=getattr(handler.current_user, "name", ""))
+        super().log_request(handler)
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         """Return the handler of ``request``; at other hosts than the Hub's a redirect or a 403."""

@@ -28,6 +28,7 @@ BASE = {
     "disk",
     "safe_path",
     "web",
+    "logs",
     "service_accounts",
     "gpus",
     "spaces",
@@ -39,7 +40,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "models": set(),
     "errors": set(),
     "cache": {"errors"},
-    "periodic": {"errors"},
+    "periodic": {"errors", "logs"},
     "paths": {"errors"},
     "where": {"paths"},
     "plugins": {"errors"},
@@ -50,7 +51,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "acl": set(),
     "disk": {"errors"},
     "safe_path": set(),
-    "web": set(),
+    "web": {"logs"},
+    "logs": {"errors", "models"},
     "service_accounts": {"errors", "setting"},
     "session_packages": {"errors", "paths"},
     "gpus": {"plugins", "setting"},
@@ -79,11 +81,18 @@ MAY_KNOW: dict[str, set[str]] = {
     "assembly": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "audit_log"},
     "images": BASE | {"launch", "work"},  # a smoke test runs the guards of programs
     "handlers": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly"},
-    "home": BASE | ADAPTERS | NOUNS | {"launch", "work", "assembly", "handlers"},  # loaded by name
+    # Both are loaded by name.
+    "health": BASE | ADAPTERS | NOUNS | {"assembly", "handlers"},
+    "home": BASE | ADAPTERS | NOUNS | {"launch", "work", "assembly", "handlers", "health"},
     "app": BASE | ADAPTERS | NOUNS | {"launch", "features", "handlers", "assembly"},
     # The cache keeps tables of a database; the showcase writes a past into it, in the words of
     # sessions and courses.
-    "gateway": {"command", "errors", "models"},  # a process of its own, without the service's parts
+    "gateway": {
+        "command",
+        "errors",
+        "logs",
+        "models",
+    },  # a process of its own, without the service's parts
     "demo": BASE | {"store", "sessions", "courses", "features", "work"},
     "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "projects"},
     # It reads a site as the doctor does, and which settings name files.

@@ -30,6 +30,8 @@ READS: dict[str, dict[str, int]] = {
         "portal/catalog/versions/publishing.py": 1,
         "portal/courses/command.py": 4,
         "portal/demo/showcase/showcase.py": 1,
+        "portal/doctor/app.py": 1,
+        "portal/logs/request.py": 1,
         "portal/courses/files/collecting.py": 1,
         "portal/courses/files/handouts.py": 1,
         "portal/courses/roster/enrolment.py": 1,
@@ -76,6 +78,8 @@ READS: dict[str, dict[str, int]] = {
         "spawners/session.py": 1,
     },
     "compared with moments that people, rows or Slurm name: meetings, ends, periods": {
+        "portal/health/watch.py": 1,
+        "portal/doctor/checks/advisories.py": 1,
         "portal/courses/definition/readiness.py": 1,
         "portal/courses/definition/service.py": 5,
         "portal/courses/roster/my_courses.py": 1,

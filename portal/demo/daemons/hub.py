@@ -63,8 +63,12 @@ class DemoHub:
             "PORTAL_GATEWAY_URL": f"http://127.0.0.1:{ports['gateway']}",
             "CONFIGPROXY_AUTH_TOKEN": self._token("proxy-token"),
         }
-        if "PORTAL_CONFIG_D" in os.environ:
-            env["PORTAL_CONFIG_D"] = os.environ["PORTAL_CONFIG_D"]
+        passed = ("PORTAL_CONFIG_D", "PORTAL_LOG_FORMAT")
+        env |= {
+            name: text
+            for name, text in os.environ.items()
+            if name in passed or name.startswith("OTEL_")
+        }
         checkout = Path(__file__).resolve().parents[3]
         if (checkout / "pyproject.toml").exists():
             env["PYTHONPATH"] = str(checkout)

@@ -8,6 +8,7 @@ from portal.features import loaded
 from ..finding import Check
 from . import (
     access,
+    advisories,
     apptainer,
     commands,
     database,
@@ -30,6 +31,7 @@ _OWN: tuple[Check, ...] = (
     hub.configuration,
     hub.account,
     hub.packages,
+    advisories.advisories,
     foreign_code.foreign_code,
     hub.spawner,
     hub.service,
@@ -47,6 +49,7 @@ _OWN: tuple[Check, ...] = (
     slurm.accounting,
     slurm.rights,
     slurm.gpus,
+    advisories.metrics,
     sudo.rule,
     sudo.narrow,
     apptainer.command,

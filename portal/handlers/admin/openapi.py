@@ -48,7 +48,8 @@ class ErrorText(Frozen):
 
     On an edit conflict (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the
     one that was not taken and ``number`` the version to go on from. If a definition is not
-    accepted, ``problems`` lists all that is wrong with it. Otherwise they are left out.
+    accepted, ``problems`` lists all that is wrong with it. If the service failed (5xx),
+    ``request_id`` is what its log calls the request. Otherwise they are left out.
     """
 
     code: str
@@ -58,6 +59,7 @@ class ErrorText(Frozen):
     yours: str = ""
     number: int = 0
     problems: tuple[FieldProblem, ...] = ()
+    request_id: str = ""
 
 
 class ErrorAnswer(Frozen):

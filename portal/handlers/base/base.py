@@ -19,6 +19,7 @@ from tornado.web import HTTPError, RequestHandler
 from portal.assembly import Services
 from portal.disk import FULL, DiskFull, no_space
 from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
+from portal.logs.request import request_id
 from portal.models.person import Person
 
 _Parts = TypeVar("_Parts")
@@ -181,6 +182,8 @@ class APIHandler(PortalHandler):
         details: dict[str, Any] = {}
         if isinstance(error, PortalError):
             details = {"field": error.field, **error.details} if error.field else error.details
+        if self.get_status() >= HTTPStatus.INTERNAL_SERVER_ERROR and (id_ := request_id()):
+            details = {**details, "request_id": id_}
         self.write_json({"error": {"code": code, "message": message, **details}})
 
 
@@ -216,5 +219,7 @@ def explain(status_code: int, exc_info: Any) -> tuple[str, str]:
         phrase = "Error"
     code = phrase.lower().replace(" ", "_").replace("-", "_")
     if status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return code, "The portal's service failed. See its log."
+        return code, (
+            f"The portal's service failed. Ask an administrator, and name request {request_id()}."
+        )
     return code, f"{phrase}."

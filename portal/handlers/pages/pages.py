@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_args
 
 from portal.errors import NotAllowed, StoreUnavailable
 from portal.launch.choices.form_fields import form_fields
+from portal.logs.request import request_id
 from portal.models import scope
 from portal.models.audit import ACTION_WORDS, AuditAction, Outcome
 from portal.models.cluster.dashboard import page_facts
@@ -84,7 +85,13 @@ class Page(PageHandler):
         except ValueError:
             phrase = "Error"
         try:
-            self.show("problem.html", message=message, phrase=phrase, status_code=status_code)
+            self.show(
+                "problem.html",
+                message=message,
+                phrase=phrase,
+                status_code=status_code,
+                request_id=request_id(),
+            )
         except Exception:  # a page template that is broken: the sentence goes out all the same
             self.settings["log"].exception("The error page could not be rendered")
             super().write_error(status_code, **kwargs)

@@ -66,6 +66,13 @@ class EndpointParts:
             "figures of endpoints": self.figures.run,
         }
 
+    def look_at(self) -> dict[str, Awaitable[str | None]]:
+        """Return the gateway's health, for portal/health/."""
+        return {"Gateway": self._gateway_health()} if self.gateway.offered else {}
+
+    async def _gateway_health(self) -> str:
+        return "The gateway does not answer." if await self.gateway.state() is None else ""
+
     @cached_property
     def models(self) -> ModelCatalog:
         """The catalog of models, beside that of environments."""

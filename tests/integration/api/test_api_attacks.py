@@ -13,7 +13,7 @@ import pytest
 from api_client import SERVICE, Caller
 from session_endpoints import parts_on
 
-from portal.app.log import OneLineFormatter
+from portal.logs.formats import OneLineFormatter
 from portal.handlers.base.csv import cell
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.plain_text import escaped

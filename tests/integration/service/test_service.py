@@ -228,6 +228,8 @@ def error_of(answer: httpx.Response) -> dict[str, str]:
     assert answer.headers["content-type"].startswith("application/json")
     body = answer.json()
     assert set(body) == {"error"}
+    if answer.status_code >= 500:
+        assert body["error"].pop("request_id") == answer.headers["X-Request-ID"]
     assert body["error"].keys() - {"field"} == {"code", "message"}
     assert "Traceback" not in answer.text
     return body["error"]

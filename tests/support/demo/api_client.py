@@ -78,10 +78,12 @@ def read_events(response: httpx.Response) -> Iterator[Event]:
 
 def error_of(response: httpx.Response) -> dict[str, str]:
     """Return the error of a response, which must be JSON with only a code, a message and, of a
-    field that is wrong, its name."""
+    field that is wrong, its name; of a failure, the id that its header has too."""
     assert response.headers["content-type"].startswith("application/json"), response.headers
     body = response.json()
     assert set(body) == {"error"}
+    if response.status_code >= 500:
+        assert body["error"].pop("request_id") == response.headers["X-Request-ID"]
     assert body["error"].keys() - {"field"} == {"code", "message"}
     assert "Traceback" not in response.text
     return dict(body["error"])

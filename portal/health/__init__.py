@@ -1,0 +1,1 @@
+"""Health of the site's parts, for admins, monitoring and load balancers."""

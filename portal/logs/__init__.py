@@ -1,0 +1,1 @@
+"""Logs of the portal's processes: their formats, the id of a request in them, traces."""
