@@ -2,6 +2,7 @@
 #   make run     run the whole portal on this machine; Ctrl-C stops it
 #   make unit    run the tests that start no process, in about a minute
 #   make test    run the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
+#   make dashboards write Grafana's dashboards (deploy/grafana)
 #   make release build sdists, wheels and bills of materials into dist/
 #   make test-live   run Slurm and the Hub on newer versions of Slurm
 ifndef PORTAL_HOME
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would com
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset unit test test-live bench lint docs pictures release clean
+.PHONY: run stop status reset unit test test-live bench lint docs dashboards pictures release clean
 .DEFAULT_GOAL := run
 
 run:
@@ -60,6 +61,10 @@ release:
 docs:
 	@sh deploy/install.sh test
 	@exec "$(BIN)/python" -m docs.reference $(ARGS)
+
+dashboards:
+	@sh deploy/install.sh test
+	@"$(BIN)/python" deploy/grafana/make.py
 
 pictures:
 	@sh deploy/install.sh test

@@ -146,7 +146,8 @@ class MetricsHandler(APIHandler):
     """Exposition, in the format that the client prefers."""
 
     async def get(self) -> None:
-        if not self.person.may(METRICS_READ):
+        # One token reads the Hub's metrics and these: JupyterHub's own scope suffices.
+        if not (self.person.may(METRICS_READ) or self.person.may("read:metrics")):
             raise NotAllowed(
                 f"You are not allowed to do this: it requires the scope '{METRICS_READ}'."
             )
