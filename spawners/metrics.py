@@ -9,6 +9,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from portal.errors import PortalError, SlurmRefused
 from portal.launch.kinds import KINDS
 from portal.metrics.families import of_database, of_slurm
 from portal.models.session.session import SessionRecord
@@ -21,7 +22,7 @@ _SECONDS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 10800, 4320
 OUTCOMES = ("ready", "refused", "failed", "stopped")
 LAUNCHES = Counter(
     "portal_launches",
-    "Launches by outcome: 'refused' has no job, 'failed' and 'stopped' ended before 'ready'.",
+    "Launches by outcome: Slurm 'refused' some; 'failed' and 'stopped' ended before 'ready'.",
     ("kind", "outcome"),
 )
 PHASES = Histogram(
@@ -58,10 +59,11 @@ def count_end(record: SessionRecord) -> None:
     """Count a launch whose session has ended, or is left to its end, before it was ready."""
     if record.ready_at is not None:
         return
-    if not record.job_id:
-        outcome = "refused"
-    elif record.stopped_by or record.ending_code in ("", "cancelled", *StopCode):
-        outcome = "stopped"
-    else:
-        outcome = "failed"
-    LAUNCHES.labels(record.work, outcome).inc()
+    stopped = record.stopped_by or record.ending_code in ("", "cancelled", *StopCode)
+    LAUNCHES.labels(record.work, "stopped" if stopped else "failed").inc()
+
+
+def count_refusal(kind: str, error: PortalError) -> None:
+    """Count a launch without a job: refused by a rule of Slurm, or failed with any other error."""
+    refused = isinstance(error, SlurmRefused)
+    LAUNCHES.labels(kind, "refused" if refused else "failed").inc()

@@ -181,15 +181,15 @@ LAUNCHES = [
     Graph(
         "Launches per hour", "",
         [("sum by (outcome) (increase(portal_launches_total[1h]))", "{{outcome}}")],
-        "'refused' has no job; 'failed' and 'stopped' ended before they were ready.",
+        "'refused': by a rule of Slurm; 'failed' and 'stopped' ended before they were ready.",
     ),
     Graph(
         "Failed share", "percentunit",
         [
             (
-                'sum(increase(portal_launches_total{outcome=~"failed|refused"}[1h]))'
-                ' / sum(increase(portal_launches_total{outcome!="stopped"}[1h]))',
-                "failed or refused",
+                'sum(increase(portal_launches_total{outcome="failed"}[1h]))'
+                ' / sum(increase(portal_launches_total{outcome=~"ready|failed"}[1h]))',
+                "failed",
             )
         ],
     ),

@@ -10,13 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from portal.errors import PortalError
 from portal.launch.request import LaunchRequest
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
 from portal.store.migrations.work import with_work
 
-from ..metrics import count_end, count_ready
+from ..metrics import count_end, count_ready, count_refusal
 from ..resize.successor import Successor
 from ..session import SessionSpawner
 from .reconciler import ended
@@ -47,17 +48,17 @@ class SessionHistory:
             nodes=(),
         )
 
-    def refused(self, request: LaunchRequest, message: str) -> None:
+    def refused(self, request: LaunchRequest, error: PortalError) -> None:
         """Record why there is no job."""
         self.record = self._new(request).model_copy(
             update={
                 "state": SessionState.ENDED,
                 "ended_at": time.time(),
                 "ending_code": "start_failed",
-                "ending_message": message,
+                "ending_message": error.message,
             }
         )
-        count_end(self.record)
+        count_refusal(request.kind.name, error)
         self.note()
 
     def running(self, job: Job) -> None:

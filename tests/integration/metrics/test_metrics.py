@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import runpy
 import subprocess
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from checkout import ROOT
 from machine import patience
 from monitored_site import certificate, session
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
@@ -18,6 +20,7 @@ from session_endpoints import parts_on
 from traitlets.config import Config
 
 from portal.catalog import EnvironmentCatalog
+from portal.errors import SlurmRefused, SlurmUnavailable
 from portal.handlers.cluster.metrics import Metrics
 from portal.metrics.certificate import expiry_of
 from portal.models.session.session import SessionState
@@ -157,6 +160,9 @@ def test_launches_are_counted_once_by_their_outcome() -> None:
     stopped.stopping(SimpleNamespace(by="ada", code="stopped", message="", log=""))  # type: ignore[arg-type]
     stopped.left()
     assert counted() == {"ready": 1, "refused": 0, "failed": 1, "stopped": 1}
+    of_hub.count_refusal("counted", SlurmRefused("Slurm refused: a limit of your account."))
+    of_hub.count_refusal("counted", SlurmUnavailable("Slurm does not answer."))
+    assert counted() == {"ready": 1, "refused": 1, "failed": 2, "stopped": 1}
 
 
 async def test_counters_of_models_that_come_and_go_never_fall(store: Store) -> None:
@@ -202,3 +208,9 @@ def test_the_hubs_own_certificate_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "hub.pem").write_bytes(whole[whole.index(b"-----BEGIN CERT") :])
     expiry = expiry_of(config)
     assert expiry is not None and abs(expiry - time.time() - 30 * 86400) < 60
+
+
+def test_the_dashboards_are_those_that_their_program_writes() -> None:
+    make = runpy.run_path(str(ROOT / "deploy/grafana/make.py"))
+    files = {path.stem: path.read_text() for path in (ROOT / "deploy/grafana").glob("*.json")}
+    assert files == {name: make["made"](name) for name in make["DASHBOARDS"]}
