@@ -3,6 +3,7 @@
 #   make unit    run the tests that start no process, in about a minute
 #   make test    run the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
 #   make site    build the documentation as a site into build/site
+#   make dashboards write Grafana's dashboards (deploy/grafana)
 #   make release build sdists, wheels and bills of materials into dist/
 #   make test-live   run Slurm and the Hub on newer versions of Slurm
 ifndef PORTAL_HOME
@@ -17,6 +18,7 @@ BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
 .PHONY: run stop status reset unit test test-live bench lint docs site pictures release clean
+.PHONY: run stop status reset unit test test-live bench lint docs dashboards pictures release clean
 .DEFAULT_GOAL := run
 
 run:
@@ -65,6 +67,9 @@ docs:
 site:
 	@sh deploy/install.sh test
 	@"$(BIN)/python" -m docs.site build/site
+dashboards:
+	@sh deploy/install.sh test
+	@"$(BIN)/python" deploy/grafana/make.py
 
 pictures:
 	@sh deploy/install.sh test

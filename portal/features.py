@@ -38,7 +38,8 @@ class Feature(NamedTuple):
     tables: tuple[type[StoreTable], ...] = ()
     # Class of its objects in the web service, made with `portal.assembly.Services`, which keeps it
     # (`Services.parts_for`). Its ``tasks`` are loops that the service keeps running, by name;
-    # ``home_parts(person, since)`` yields its parts of Home (portal/models/home.py).
+    # ``home_parts(person, since)`` yields its parts of Home (portal/models/home.py), ``metrics()``
+    # its metrics for Prometheus.
     parts: str = ""
     endpoints: str = ""  # tuple of classes of endpoints; an address before a more general one
     pages: str = (

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from jupyterhub.app import JupyterHub
+from prometheus_client import REGISTRY
 from traitlets.config import Config
 from traitlets.log import get_logger
 
@@ -39,6 +40,7 @@ from .launch.refused import RefusedLaunches
 from .lifecycle.commits import Commits
 from .lifecycle.reconciler import Reconciler
 from .lifecycle.session_recorder import Recorder
+from .metrics import HubCollector
 from .web.entries import Entries
 
 
@@ -103,6 +105,7 @@ class HubContext:
                 settings=SiteSettings(config),
                 services=service_accounts(config),
             )
+            REGISTRY.register(HubCollector(cluster.runner, store))
             with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves
                 asyncio.get_running_loop()
                 cls._only.recorder.start()

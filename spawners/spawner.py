@@ -108,7 +108,7 @@ class PortalSpawner(UserOptions):
             self.log_name = await make_log(self.log_directory, self.account)
             self.job_id = await submit_once(self, request)
         except PortalError as error:
-            self.history.refused(request, error.message)
+            self.history.refused(request, error)
             raise refusal(error) from None
         try:
             self.history.submitted(request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from portal.assembly import Services
 from portal.periodic import Periodic, end_tasks
@@ -20,8 +20,9 @@ _CHECK = 15.0  # seconds between checks of a database that is otherwise not used
 class BackgroundTasks:
     """Lifetime of the service's parts: started, kept running, closed."""
 
-    def __init__(self, parts: Services) -> None:
-        self.parts, self.log = parts, parts.log
+    def __init__(self, parts: Services, more: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
+        """Initialize. ``more``: further loops by name."""
+        self.parts, self.log, self._more = parts, parts.log, more
         self._tasks: list[asyncio.Task[None]] = []
         self._store = self._store_check()
 
@@ -35,6 +36,7 @@ class BackgroundTasks:
             "mail task": lambda: parts.notices.run(lambda: parts.dashboard.view),
             "catalog file check": parts.curator.run,
             "build and test scheduler": parts.build_scheduler.run,
+            **self._more,
         }
         for feature in parts.of_features.values():
             loops |= getattr(feature, "tasks", {})

@@ -32,6 +32,7 @@ from portal.estimates import SERVICE, StartEstimates
 from portal.features import FEATURES, Works, add_works
 from portal.fixed_settings import drop_fixed
 from portal.gpus.titles import gpu_titles
+from portal.handlers.cluster.metrics import Metrics
 from portal.handlers.pages.rendering import Pages, site_variables
 from portal.hubapi import HubApi
 from portal.images.registry.credentials import Secrets
@@ -195,14 +196,15 @@ class PortalService(Application):
         address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
         parts, pages = self.make_parts(), self.make_pages()
         pages.load()
+        metrics = Metrics(parts, self.config)
         server = HTTPServer(
-            web_application(parts, pages, stop, self.max_body),
+            web_application(parts, pages, stop, self.max_body, metrics),
             xheaders=True,
             max_body_size=self.max_body,
         )
         await self._listen(server, address.port or 80, address.hostname or "127.0.0.1")
         self.log.info("Serving %s at %s", self.prefix, address.geturl())
-        life = BackgroundTasks(parts)
+        life = BackgroundTasks(parts, {"measurement of the event loop": metrics.lag.run})
         life.start()
         await stop.wait()
         server.stop()

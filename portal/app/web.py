@@ -30,7 +30,7 @@ class PortalApplication(BoundedApplication):
 
 
 def web_application(
-    parts: Services, pages: Pages, ending: asyncio.Event, max_body: int
+    parts: Services, pages: Pages, ending: asyncio.Event, max_body: int, metrics: Metrics
 ) -> Application:
     """Build the application with all routes. ``ending`` is set when the service is about to end;
     ``max_body`` is the largest body in bytes."""
@@ -44,7 +44,7 @@ def web_application(
         pages=pages,
         ending=ending,
         openapi=document_bytes(endpoints(), parts.prefix),
-        metrics=Metrics(parts),
+        metrics=metrics,
         log=parts.log,
         log_function=answered,
         max_body=max_body,

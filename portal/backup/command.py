@@ -12,7 +12,7 @@ from typing import Any
 
 from portal.command import SiteCommand
 from portal.doctor.site import Site
-from portal.errors import InvalidRequest
+from portal.errors import InvalidRequest, PortalError
 
 from .archive import Reader
 from .folder import keep_newest
@@ -20,6 +20,7 @@ from .inventory import enter_hub_directory, inventory_of
 from .jobs import jobs_after
 from .making import make
 from .manifest import Manifest
+from .outcome import note_outcome
 from .restoring import Restore
 from .sealing import Seal, asked, read_passphrase
 
@@ -108,10 +109,15 @@ class BackupApp(ArchiveCommand):
         site = Site(self.options.config)
         enter_hub_directory(site)
         try:
-            found = inventory_of(site)
-        finally:
-            site.close()
-        manifest = make(found, site.config_file, target, passphrase)
+            try:
+                found = inventory_of(site)
+            finally:
+                site.close()
+            manifest = make(found, site.config_file, target, passphrase)
+        except PortalError as error:
+            note_outcome(site, target, error)
+            raise
+        note_outcome(site, target, None)
         for word in _summary(manifest):
             print(word)
         for left in manifest.left_out:

@@ -22,6 +22,7 @@ from ldap3.core.exceptions import LDAPException
 from ldap3.protocol.formatters.formatters import format_sid
 
 from ..errors import ConfigurationError, DirectoryUnavailable
+from .measured import ANSWERED, FAILED, LDAP_SECONDS, note_certificate
 from .refusal import NO_ANSWER, POLICY, Refusal, refusal_of
 
 _PAGED = "1.2.840.113556.1.4.319"  # the control of RFC 2696
@@ -217,15 +218,19 @@ class Servers:
             if time.monotonic() >= deadline:
                 self.log.warning("LDAP: no time left to query %s", uri)
                 break
+            began, outcome = time.monotonic(), ANSWERED
             try:
                 with self.open(uri) as session:
                     result = work(session)
             except ServerTrouble as error:
+                outcome = FAILED
                 self._failed[uri] = time.monotonic()
                 self.log.warning("LDAP server %s: %s", uri, error)
             else:
                 self._failed.pop(uri, None)
                 return result
+            finally:
+                LDAP_SECONDS.labels(outcome).observe(time.monotonic() - began)
         raise DirectoryUnavailable(NO_ANSWER)
 
     @contextmanager
@@ -260,6 +265,7 @@ class Servers:
                         raise ServerTrouble("StartTLS did not start")
             except (LDAPException, OSError) as error:
                 raise ServerTrouble(_reason(error)) from error
+            note_certificate(host, connection.socket)
             yield Session(connection)
         finally:
             _close(connection)

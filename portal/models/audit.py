@@ -75,6 +75,7 @@ class AuditAction(AuditedAction):
     MAKE_ADMIN = "make-admin"
     REMOVE_ADMIN = "remove-admin"
     DELETE_USER = "delete-user"
+    BACK_UP = "back-up"
 
     # the catalog
     CREATE_ENVIRONMENT = "create-environment"

@@ -10,12 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from portal.errors import PortalError
 from portal.launch.request import LaunchRequest
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
 from portal.store.migrations.work import with_work
 
+from ..metrics import count_end, count_ready, count_refusal
 from ..resize.successor import Successor
 from ..session import SessionSpawner
 from .reconciler import ended
@@ -46,16 +48,17 @@ class SessionHistory:
             nodes=(),
         )
 
-    def refused(self, request: LaunchRequest, message: str) -> None:
+    def refused(self, request: LaunchRequest, error: PortalError) -> None:
         """Record why there is no job."""
         self.record = self._new(request).model_copy(
             update={
                 "state": SessionState.ENDED,
                 "ended_at": time.time(),
                 "ending_code": "start_failed",
-                "ending_message": message,
+                "ending_message": error.message,
             }
         )
+        count_refusal(request.kind.name, error)
         self.note()
 
     def running(self, job: Job) -> None:
@@ -74,6 +77,8 @@ class SessionHistory:
             return
         seen = {"nodes": job.nodes, "started_at": job.start_time} if job and job.nodes else {}
         self._update(state=SessionState.RUNNING, ready_at=time.time(), **seen)
+        if self.record is not None:
+            count_ready(self.record)
 
     def stopping(self, reason: Ending) -> None:
         """Record the reason of a stop; the session ends when its job has."""
@@ -89,6 +94,7 @@ class SessionHistory:
         """Record that the job is over."""
         if self.record is not None and self.record.state is not SessionState.ENDED:
             self.record = ended(self.record, job, ending)
+            count_end(self.record)
             self.note()
 
     def moved(self, successor: Successor, ending: Ending | None) -> None:
@@ -124,6 +130,8 @@ class SessionHistory:
         record, self.record = self.record, None
         if record is None:
             return
+        if record.state is not SessionState.ENDED:
+            count_end(record)
         recorder = self._spawner.shared.recorder
         if record.job_id and (
             record.state is not SessionState.ENDED or (record.nodes and record.peak_memory is None)

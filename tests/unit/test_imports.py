@@ -80,7 +80,9 @@ MAY_KNOW: dict[str, set[str]] = {
     "audit_log": BASE | {"store"},
     "assembly": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "audit_log"},
     "images": BASE | {"launch", "work"},  # a smoke test runs the guards of programs
-    "handlers": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly"},
+    # What the Hub has too, and figures of the service.
+    "metrics": BASE | ADAPTERS | {"assembly", "launch"},
+    "handlers": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly", "metrics"},
     # Both are loaded by name.
     "health": BASE | ADAPTERS | NOUNS | {"assembly", "handlers"},
     "home": BASE | ADAPTERS | NOUNS | {"launch", "work", "assembly", "handlers", "health"},

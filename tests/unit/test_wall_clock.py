@@ -59,6 +59,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/images/jobs/smoke.py": 1,
         "portal/audit_log.py": 1,
         "portal/backup/making.py": 1,
+        "portal/backup/outcome.py": 1,
         "portal/gateway/forwarding.py": 1,
         "portal/gateway/state.py": 1,
         "portal/slurm/watch/query_cache.py": 1,
@@ -198,6 +199,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/work/benchmarks/parts.py": 1,
     },
     "rows of replica sets, and the times in rows of sessions": {
+        "portal/metrics/figures.py": 1,
         "portal/work/benchmarks/collector.py": 4,
         "portal/work/benchmarks/endpoints.py": 1,
         "portal/work/cluster/endpoints.py": 1,

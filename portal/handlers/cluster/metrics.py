@@ -17,12 +17,18 @@ from prometheus_client import (
     ProcessCollector,
 )
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
+from traitlets.config import Config
 
-from portal import disk
+from portal import __version__
 from portal.assembly import Services
+from portal.directory.measured import LDAP_CERTIFICATES, LDAP_SECONDS
 from portal.errors import NotAllowed
+from portal.metrics.families import of_database, of_slurm
+from portal.metrics.figures import Figures
+from portal.metrics.loop_lag import LoopLag
+from portal.models.cluster.gpu import GpuState
 from portal.models.scope import METRICS_READ
 
 from ..base.base import APIHandler
@@ -34,9 +40,13 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 class Metrics:
     """Metrics that are counted here, and those collected from the services on each scrape."""
 
-    def __init__(self, parts: Services) -> None:
+    def __init__(self, parts: Services, config: Config) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(ServicesCollector(parts))
+        self._figures = Figures(parts, config)
+        self._collector = ServicesCollector(parts)
+        for collector in (self._collector, LDAP_SECONDS, LDAP_CERTIFICATES):
+            self.registry.register(collector)
+        self.lag = LoopLag(self.registry)
         for kind in (ProcessCollector, PlatformCollector, GCCollector):
             kind(registry=self.registry)
         self.viewers = Gauge("portal_viewers", "Open event streams.", registry=self.registry)
@@ -47,6 +57,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+
+    async def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics in the format that the client prefers, and its media type."""
+        self._collector.figures = await self._figures.get()
+        encode, media = choose_encoder(accept)
+        return encode(self.registry), media
 
     def count(self, handler: Any) -> None:
         """Count a request that was answered."""
@@ -62,32 +78,21 @@ class Metrics:
 
 
 class ServicesCollector(Collector):
-    """Collector of the state of the services at the time of a scrape."""
+    """Collector of the state of the services at the time of a scrape; ``figures``: those that a
+    query has found."""
 
     def __init__(self, parts: Services) -> None:
         self._parts = parts
+        self.figures: tuple[Metric, ...] = ()
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("portal_up", "Whether the service runs.", value=1)
+        yield InfoMetricFamily("portal", "The portal.", value={"version": __version__})
         yield from self._watcher()
-        yield from self._slurm()
-        yield GaugeMetricFamily(
-            "portal_database_up",
-            "Whether the portal's database answers.",
-            value=float(not self._parts.store.error),
-        )
-        yield from self._disk()
+        yield from of_slurm(self._parts.cluster.runner)
+        yield from of_database(self._parts.store)
         yield from self._telemetry()
-
-    def _disk(self) -> Iterator[Metric]:
-        path = self._parts.store.database.address.path
-        left = disk.free(path) if path is not None else None
-        if left is not None:
-            yield GaugeMetricFamily(
-                "portal_disk_free_bytes",
-                "Free bytes on the database's disk.",
-                value=left,
-            )
+        yield from self.figures
 
     def _watcher(self) -> Iterator[Metric]:
         dashboard = self._parts.dashboard
@@ -118,21 +123,9 @@ class ServicesCollector(Collector):
             sessions.add_metric([state], getattr(view.summary, f"sessions_{state}"))
             jobs.add_metric([state], getattr(view.summary, f"jobs_{state}"))
         gpus = GaugeMetricFamily("portal_gpus", "GPUs of the cluster.", labels=("state",))
-        for gpu_state, number in view.summary.gpus.items():
-            gpus.add_metric([str(gpu_state)], number)
+        for gpu_state in GpuState:
+            gpus.add_metric([gpu_state.value], view.summary.gpus.get(gpu_state, 0))
         yield from (sessions, jobs, gpus)
-
-    def _slurm(self) -> Iterator[Metric]:
-        runner = self._parts.cluster.runner
-        for name, text, counts in (
-            ("portal_slurm_commands", "Slurm commands started.", runner.runs),
-            ("portal_slurm_command_failures", "Slurm commands failed.", runner.failures),
-            ("portal_slurm_command_seconds", "Duration of Slurm commands.", runner.seconds),
-        ):
-            family = CounterMetricFamily(name, text, labels=("command",))
-            for command, number in dict(counts).items():
-                family.add_metric([command], number)
-            yield family
 
     def _telemetry(self) -> Iterator[Metric]:
         telemetry = self._parts.telemetry
@@ -153,13 +146,14 @@ class MetricsHandler(APIHandler):
     """Exposition, in the format that the client prefers."""
 
     async def get(self) -> None:
-        if not self.person.may(METRICS_READ):
+        # One token reads the Hub's metrics and these: JupyterHub's own scope suffices.
+        if not (self.person.may(METRICS_READ) or self.person.may("read:metrics")):
             raise NotAllowed(
                 f"You are not allowed to do this: it requires the scope '{METRICS_READ}'."
             )
         metrics: Metrics = self.settings["metrics"]
-        encode, media = choose_encoder(self.request.headers.get("Accept", ""))
+        body, media = await metrics.exposition(self.request.headers.get("Accept", ""))
         self.set_header("Content-Type", media)
-        self.finish(encode(metrics.registry))
+        self.finish(body)
 
     head = get

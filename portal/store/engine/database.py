@@ -44,6 +44,8 @@ class Database:
         self.error = ""
         self.error_since: float | None = None
         self.detail = ""  # the driver's message, for admins
+        # For metrics: queries that were answered or failed, and their seconds, waiting included.
+        self.queries, self.failures, self.query_seconds = 0, 0, 0.0
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="portal-database")
         self._count = threads
         self._engine: Engine | None = None
@@ -60,10 +62,18 @@ class Database:
 
         Raises StoreUnavailable; exceptions of ``work`` itself pass through.
         """
-        if time.monotonic() < self._paused_until:
-            raise StoreUnavailable(self.error or SILENT.error().message)
-        given_up = threading.Event()
-        return await self._in_time(lambda: self._transaction(work, write, given_up), given_up)
+        began = time.monotonic()
+        self.queries += 1
+        try:
+            if began < self._paused_until:
+                raise StoreUnavailable(self.error or SILENT.error().message)
+            given_up = threading.Event()
+            return await self._in_time(lambda: self._transaction(work, write, given_up), given_up)
+        except StoreUnavailable:
+            self.failures += 1
+            raise
+        finally:
+            self.query_seconds += time.monotonic() - began
 
     async def upgrade(self) -> None:
         """Upgrade the schema to this version; if the database is away now, the first query after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Boolean, Index, delete, false, func, select, text
 
@@ -41,6 +41,15 @@ _LONG = ("log_path", "log")
 _LIVING = [state.value for state in SessionState if state is not SessionState.ENDED]
 _TIMES = ("submitted_at", "started_at", "ended_at")
 _SORTS = {name: sessions.c[name] for name in (*_TIMES, "user", "environment", "state", "job_id")}
+
+
+class WorkRow(NamedTuple):
+    """Sessions of a kind in a state; ``oldest``: Unix seconds."""
+
+    work: str
+    state: str
+    number: int
+    oldest: float
 
 
 class SessionTable(ModelTable[SessionRecord]):
@@ -97,6 +106,22 @@ class SessionTable(ModelTable[SessionRecord]):
         """Return all sessions that have not ended, oldest first."""
         query = _records().where(sessions.c.state.in_(_LIVING)).order_by(sessions.c.submitted_at)
         return await self._models(query)
+
+    async def works(self) -> list[WorkRow]:
+        """Return how many sessions have not ended, and when the oldest of them was submitted, by
+        kind and state."""
+        columns = sessions.c
+        query = (
+            select(columns.work, columns.state, func.count(), func.min(columns.submitted_at))
+            .where(columns.state.in_(_LIVING))
+            .group_by(columns.work, columns.state)
+        )
+        return [WorkRow(*row) for row in await self._rows_of(query)]
+
+    async def people(self) -> int:
+        """Return how many users have a session that has not ended."""
+        query = select(func.count(sessions.c.user.distinct())).where(sessions.c.state.in_(_LIVING))
+        return int((await self._rows_of(query))[0][0])
 
     async def of_space(self, space: str, since: float) -> list[SessionRecord]:
         """Return the sessions of a space that were submitted since ``since`` (Unix seconds) or

@@ -1,5 +1,5 @@
 """The audit log: who did what to whom. Rows are only ever added; triggers in the database refuse
-everything else. Written by the service only."""
+everything else. Written by the service, and by `portal backup`."""
 
 from __future__ import annotations
 

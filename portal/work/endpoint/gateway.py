@@ -36,6 +36,9 @@ class GatewayState:
     def __init__(self, said: Mapping[str, Any]) -> None:
         models = said.get("models")
         self._models: Mapping[str, Any] = models if isinstance(models, dict) else {}
+        refusals = said.get("refusals")
+        # Requests that it refused, by their status.
+        self.refusals: Mapping[str, int] = refusals if isinstance(refusals, dict) else {}
         self.began = float(said.get("since") or 0.0)  # Unix seconds; its counters begin at 0
 
     @property

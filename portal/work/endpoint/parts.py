@@ -19,6 +19,7 @@ from .keeping.launches import Launches
 from .keeping.notices import EndpointNotices
 from .keeping.owners import Owners
 from .keeping.spaces import EndpointSpaces
+from .metrics import EndpointMetrics
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -35,6 +36,7 @@ class EndpointParts:
         self.gateway = Gateway(os.environ.get(STATE, ""))
         self.gateway_url = os.environ.get(URL, "http://127.0.0.1:8003").rstrip("/")
         self.figures = FigureCollector(services.store, self.gateway, services.log)
+        self.metrics = EndpointMetrics(services.store, self.gateway).collect
         self.keeper = Keeper(
             services.store,
             self.gateway,

@@ -323,6 +323,38 @@ def test_metrics(ada: Caller, grace: Caller) -> None:
     assert answer.text.endswith("# EOF\n")
 
 
+def test_one_token_of_prometheus_reads_both_metrics_and_no_more(grace: Caller) -> None:
+    scopes = ["read:metrics", "access:services!service=portal"]
+    answer = grace.person.api("POST", "/users/grace/tokens", {"scopes": scopes})
+    assert answer.status_code == 201, answer.text
+    service = f"{grace.person.url}{SERVICE}"
+    hub = f"{grace.person.url}/hub/metrics"
+    with httpx.Client(trust_env=False, follow_redirects=False) as prometheus:
+        for address in (f"{service}metrics", hub):
+            assert prometheus.get(address).status_code in (302, 403)
+        prometheus.headers["Authorization"] = f"Bearer {answer.json()['token']}"
+        of_service, of_hub = prometheus.get(f"{service}metrics"), prometheus.get(hub)
+        refused = prometheus.get(f"{service}api/v1/audit")
+    assert (of_service.status_code, of_hub.status_code) == (200, 200)
+    assert refused.status_code == 403
+    for name in (
+        'portal_works{kind="jupyterlab",state="running"}',
+        'portal_disk_free_bytes{folder="session_logs"}',
+        'portal_catalog_environments{verdict="failed"}',
+        "portal_event_loop_lag_seconds_count",
+        "portal_gateway_up 1.0",
+        'portal_endpoints{state="ready"}',
+    ):
+        assert name in of_service.text, name
+    for name in (
+        'portal_launches_total{kind="jupyterlab",outcome="ready"}',
+        'portal_ldap_request_seconds_count{outcome="answered"}',
+        "portal_ldap_certificate_expiry_timestamp_seconds{server=",
+        "portal_database_query_seconds_count",
+    ):
+        assert name in of_hub.text, name
+
+
 def test_a_request_cannot_make_labels(ada: Caller, grace: Caller) -> None:
     ada.get("jobs/424242")
     ada.get(f"{ada.person.url}{SERVICE}made-up-address")

@@ -194,8 +194,8 @@ def test_what_came_after_the_backup_is_gone(kind: str, make_site: Make) -> None:
     """Tables of a newer portal too, so that a migration can make them again."""
     site = make_site(kind)
     target = site.backups / "one.tar"
-    assert site.backup(target).returncode == 0
     before = site.rows()
+    assert site.backup(target).returncode == 0
     address = Address.read(site.portal_url)
     engine = create_engine(address.url if address.path is None else site.portal_url)
     with engine.begin() as connection:
@@ -230,4 +230,21 @@ def test_the_commands_of_the_page_and_of_the_unit_work(site: Site) -> None:
             assert not (site.state / "hub.sqlite").exists()
             shutil.copy(site.state / "portal.sqlite", site.state / "hub.sqlite")
         time.sleep(1.1)  # the name of a backup has its second
-    assert site.rows() == before
+    after = site.rows()
+    # The second backup, which was restored, has the entry of the first.
+    assert len(after["portal.audit"]) == len(before["portal.audit"]) + 1
+    assert after == before | {"portal.audit": after["portal.audit"]}
+
+
+def test_the_audit_log_has_the_outcome_of_each_backup(site: Site) -> None:
+    """Where the metrics of the service read it."""
+    target = site.backups / "one.tar"
+    before = site.rows()["portal.audit"]
+    assert site.backup(target).returncode == 0
+    again = site.backup(target)
+    assert again.returncode == 1
+    new = [row for row in site.rows()["portal.audit"] if row not in before]
+    outcomes = {value for row in new for value in row if value in ("done", "failed")}
+    assert len(new) == 2 and outcomes == {"done", "failed"}
+    assert all("back-up" in row and str(target) in row for row in new)
+    assert any("exists already" in str(value) for row in new for value in row)

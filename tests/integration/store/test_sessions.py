@@ -183,3 +183,18 @@ async def test_old_ended_sessions_can_be_forgotten(store: Store) -> None:
     await store.sessions.save(record("living", state=SessionState.RUNNING, submitted_at=1.0))
     assert await store.sessions.prune(150) == 1
     assert {one.id for one in (await store.sessions.find())[0]} == {"new", "living"}
+
+
+async def test_what_has_not_ended_is_counted_by_kind_and_state(store: Store) -> None:
+    assert await store.sessions.works() == [] and await store.sessions.people() == 0
+    await store.sessions.save(
+        record("a", state=SessionState.PENDING, submitted_at=300.0),
+        record("b", state=SessionState.PENDING, submitted_at=200.0, user="grace"),
+        record("c", state=SessionState.RUNNING, work="run"),
+        record("d", state=SessionState.ENDED, submitted_at=100.0, user="barbara"),
+    )
+    assert sorted(await store.sessions.works()) == [
+        ("jupyterlab", "pending", 2, 200.0),
+        ("run", "running", 1, 1000.0),
+    ]
+    assert await store.sessions.people() == 2

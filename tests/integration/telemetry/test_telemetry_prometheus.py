@@ -6,23 +6,22 @@ import asyncio
 import re
 import shutil
 import ssl
-import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 from certipy import Certipy
 from machine import patience
 from machine_clock import awake
+from real_prometheus import RealPrometheus
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
-from portal.demo.daemons.ports import free_port
 from portal.errors import ConfigurationError
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
 from portal.models.cluster.gpu import GpuReading
@@ -67,50 +66,22 @@ class Page(RequestHandler):
         self.finish(exporters.pages[node])
 
 
-class RealPrometheus:
-    """Debian's Prometheus on a free port of loopback, with its data in ``place``."""
-
-    def __init__(self, place: Path, exporters_port: int) -> None:
-        self.place = place
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
-        scrapes = [
-            {
-                "job_name": f"dcgm-{node}",
-                "metrics_path": f"/{node}/metrics",
-                "static_configs": [
-                    {
-                        "targets": [f"127.0.0.1:{exporters_port}"],
-                        "labels": {"instance": f"{node}:9400"},
-                    }
-                ],
-            }
-            for node in GPUS
-        ]
-        config = {"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}
-        (place / "prometheus.yml").write_text(yaml.safe_dump(config))
-
-    def start(self) -> None:
-        with (self.place / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    "prometheus",
-                    f"--config.file={self.place}/prometheus.yml",
-                    f"--storage.tsdb.path={self.place}/data",
-                    f"--web.listen-address=127.0.0.1:{self.port}",
-                    "--log.level=warn",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait(20)
-            self.process = None
+def scraping(exporters_port: int) -> dict[str, Any]:
+    """Prometheus' configuration: it scrapes the exporters of all nodes once a second."""
+    scrapes = [
+        {
+            "job_name": f"dcgm-{node}",
+            "metrics_path": f"/{node}/metrics",
+            "static_configs": [
+                {
+                    "targets": [f"127.0.0.1:{exporters_port}"],
+                    "labels": {"instance": f"{node}:9400"},
+                }
+            ],
+        }
+        for node in GPUS
+    ]
+    return {"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}
 
 
 @asynccontextmanager
@@ -140,7 +111,7 @@ async def prometheus(
 ) -> AsyncIterator[RealPrometheus]:
     if shutil.which("prometheus") is None:
         pytest.skip("prometheus is not installed")
-    running = RealPrometheus(tmp_path_factory.mktemp("prometheus"), exporters[1])
+    running = RealPrometheus(tmp_path_factory.mktemp("prometheus"), scraping(exporters[1]))
     running.start()
     try:
         yield running

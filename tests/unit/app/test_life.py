@@ -61,7 +61,7 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> BackgroundTasks:
         },
         course_work=SimpleNamespace(run=asyncio.Event().wait),
     )
-    return BackgroundTasks(parts)
+    return BackgroundTasks(parts, {})
 
 
 @pytest.fixture(autouse=True)
