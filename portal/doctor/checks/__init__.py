@@ -21,6 +21,7 @@ from . import (
     origins,
     project_folders,
     proxy,
+    settings,
     slurm,
     storage,
     sudo,
@@ -28,6 +29,7 @@ from . import (
 
 _OWN: tuple[Check, ...] = (
     hub.configuration,
+    settings.settings,
     hub.account,
     hub.packages,
     foreign_code.foreign_code,
