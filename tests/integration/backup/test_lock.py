@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
-import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import checkout
 import psycopg
 import pytest
 from backup_site import Site
+from jupyterhub.app import JupyterHub
 from postgres import PASSWORD, PostgreSQL
 from sqlalchemy import create_engine, text
 
@@ -20,43 +23,40 @@ from portal.store.engine.in_use import NUMBER, hold
 
 Make = Callable[..., Site]
 
-_HOLDER = """
-import sys, time
-from pathlib import Path
-from portal.store.engine.in_use import hold
-assert hold(Path(sys.argv[1]), alone=sys.argv[2] == "alone") is not None
-print("held", flush=True)
-time.sleep(120)
-"""
-# The Hub's own start, as far as its database: `jupyterhub -f FILE` does the same, and goes on.
-_HUB = """
-import sys
-from jupyterhub.app import JupyterHub
-hub = JupyterHub.instance()
-hub.load_config_file(sys.argv[1])
-hub.init_db()
-print("began", flush=True)
-"""
-
 
 @contextmanager
-def held(site: Site, how: str) -> Iterator[None]:
+def held(site: Site, *, alone: bool) -> Iterator[None]:
     """Have another process hold the lock; at the end it is killed."""
-    argv = [sys.executable, "-c", _HOLDER, site.state / "hub.sqlite", how]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=checkout.ROOT) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"held\n"
-        try:
-            yield
-        finally:
-            process.kill()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        holds = hold(site.state / "hub.sqlite", alone=alone) is not None
+        os.write(writer, b"held" if holds else b"free")
+        time.sleep(120)
+        os._exit(1)
+    try:
+        assert os.read(reader, 4) == b"held"
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+        os.close(writer)
 
 
 def started(site: Site) -> subprocess.CompletedProcess[str]:
-    """Start a Hub with the site's configuration, which sets it up."""
+    """Start a Hub with the site's configuration, which sets it up, as far as its database."""
     setup = "from spawners.hub_setup import set_up_hub\nset_up_hub()\n"
     if setup not in (config := site.config.read_text()):
         site.config.write_text(config.replace("'postgresql://", "'postgresql+psycopg://") + setup)
-    return checkout.run(sys.executable, "-c", _HUB, site.config)
+
+    def begin() -> None:
+        hub = JupyterHub.instance()
+        hub.load_config_file(str(site.config))
+        hub.init_db()
+        print("began", flush=True)
+
+    return checkout.forked(begin, site.place)
 
 
 def change(url: str, statement: str) -> None:
@@ -69,8 +69,8 @@ def change(url: str, statement: str) -> None:
 
 def test_no_restore_while_a_hub_lives(site: Site, backup: Path) -> None:
     before = site.rows()
-    with held(site, "together"):
-        with held(site, "together"):
+    with held(site, alone=False):
+        with held(site, alone=False):
             done = site.restore(backup)
         assert done.returncode == 1
         assert f"A Hub uses {site.state}/hub.sqlite, or another restore" in done.stderr
@@ -82,7 +82,7 @@ def test_no_restore_while_a_hub_lives(site: Site, backup: Path) -> None:
 
 def test_no_hub_while_a_restore_lives(site: Site) -> None:
     content = (site.state / "hub.sqlite").read_bytes()
-    with held(site, "alone"):
+    with held(site, alone=True):
         done = started(site)
         assert done.returncode == 1 and "began" not in done.stdout
         assert "A restore of the Hub's database runs now" in done.stderr

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -35,22 +36,33 @@ def portal(*words: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[
 
 
 def portal_forked(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command ``portal`` with ``words`` in a copy of this process, which has imported it
-    already: a second less for each."""
+    """Run the command ``portal`` with ``words`` as ``forked`` does."""
+    sys_argv = ["portal", *map(str, words)]
+
+    def command() -> None:
+        sys.argv = sys_argv
+        main()
+
+    return forked(command, cwd)
+
+
+def forked(work: Callable[[], object], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Do ``work`` as a program of its own, in a copy of this process, which has imported it
+    already: that takes a second or two."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
-            _become_portal(list(map(str, words)), cwd, out.fileno(), err.fileno())
+            _become(work, cwd, out.fileno(), err.fileno())
         _, status = os.waitpid(child, 0)
         for file in (out, err):
             file.seek(0)
         said = (out.read().decode(), err.read().decode())
-    return subprocess.CompletedProcess(words, os.waitstatus_to_exitcode(status), *said)
+    return subprocess.CompletedProcess([], os.waitstatus_to_exitcode(status), *said)
 
 
-def _become_portal(words: list[str], cwd: Path, out: int, err: int) -> NoReturn:
-    """Run the command in this process, and end it."""
+def _become(work: Callable[[], object], cwd: Path, out: int, err: int) -> NoReturn:
+    """Do ``work`` in this process, and end it."""
     code: object = 1
     try:
         os.chdir(cwd)
@@ -59,11 +71,12 @@ def _become_portal(words: list[str], cwd: Path, out: int, err: int) -> NoReturn:
             os.dup2(descriptor, number)
             setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
-        sys.argv = ["portal", *words]
-        main()
+        work()
         code = 0
     except SystemExit as end:
         code = end.code
+        if isinstance(code, BaseException | str):
+            print(code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
