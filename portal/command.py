@@ -45,7 +45,7 @@ class SiteCommand(Application):
             self.end(error)
 
     def update_config(self, config: Config) -> None:
-        """Merge ``config``, with the present names of settings, and without those that are fixed."""
+        """Merge ``config``: with present names of settings, and without those that are fixed."""
         warn_of_former(config, self.log)
         super().update_config(config)
 

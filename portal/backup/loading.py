@@ -66,7 +66,7 @@ def ensure_unused(database: SiteDatabase) -> None:
     """Raise Conflict if somebody is connected as the Hub's account, StoreUnavailable if the
     database does not answer."""
     statement = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "  # noqa: S608
         "AND usename = current_user AND pid <> pg_backend_pid() AND pid NOT IN "
         "(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' "
         f"AND granted AND classid = {NUMBER >> 32} AND objid = {NUMBER & 0xFFFFFFFF})"

@@ -1,5 +1,5 @@
-"""Variables of the Hub that its configuration reads (PORTAL_…), for a command that lacks them: those
-of the running Hub, else those that its unit names (systemd.exec(5), "Environment")."""
+"""Variables of the Hub that its configuration reads (PORTAL_…), for a command that lacks them:
+those of the running Hub, else those that its unit names (systemd.exec(5), "Environment")."""
 
 from __future__ import annotations
 

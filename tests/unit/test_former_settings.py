@@ -1,5 +1,5 @@
-"""Former settings, which have another name or are fixed now: a configuration that sets them is read,
-with one warning; names that nobody knows are found."""
+"""Former settings, which have another name or are fixed now: a configuration that sets them is
+read, with one warning; names that nobody knows are found."""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ async def settings(site: Site) -> Result:
     ]
     for name, nearest in _unknown(site):
         mend = f"Do you mean {nearest}?" if nearest else "Remove it: it has no effect."
-        results.append(warning(f"no setting is called {name}", f"{mend} docs/reference/settings.md"))
+        results.append(
+            warning(f"no setting is called {name}", f"{mend} docs/reference/settings.md")
+        )
     return worst(results) if results else ok(f"{len(site.config)} classes have settings")
 
 

@@ -27,7 +27,7 @@ class Made(NamedTuple):
 @pytest.fixture(scope="session")
 def memory() -> Iterator[Path]:
     """A folder in memory: most of these tests wait for the disk otherwise, not for the portal."""
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="pt-", dir=place) as folder:
         yield Path(folder)
 

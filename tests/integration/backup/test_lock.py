@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from jupyterhub.app import JupyterHub
 from postgres import PASSWORD, PostgreSQL
 from sqlalchemy import create_engine, text
 
+from portal.__main__ import main
+from portal.demo.daemons.ports import free_port
 from portal.store.engine.in_use import NUMBER, hold
 
 Make = Callable[..., Site]
@@ -55,6 +58,21 @@ def started(site: Site) -> subprocess.CompletedProcess[str]:
         hub.load_config_file(str(site.config))
         hub.init_db()
         print("began", flush=True)
+
+    return checkout.forked(begin, site.place)
+
+
+def served(site: Site) -> subprocess.CompletedProcess[str]:
+    """Start the web service as the Hub does."""
+
+    def begin() -> None:
+        os.environ |= {
+            "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:{free_port()}",
+            "JUPYTERHUB_API_TOKEN": "token",
+            "JUPYTERHUB_CLIENT_ID": "service-portal",
+        }
+        sys.argv = ["portal", "service", f"--config={site.config}"]
+        main()
 
     return checkout.forked(begin, site.place)
 
@@ -159,6 +177,9 @@ def test_a_newer_database_of_the_portal_is_refused_in_words(kind: str, make_site
     done = started(site)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "newer version (9999) than this portal" in done.stderr and "began" not in done.stdout
+    done = served(site)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "newer version (9999) than this portal" in done.stderr, done.stderr
     assert site.rows() == before
     told = site.backup(site.backups / "one.tar").stderr
     assert "version 9999, which this installation does not know" in told

@@ -4,7 +4,6 @@ its Slurm stay while one Hub takes the place of the other."""
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import httpx
 from hub_client import wait_until
 from processes import mark
 
-from portal.demo.daemons.process import end_child
+from portal.demo.daemons.process import end_child, prefer
 
 _NEWER = '''"""A table of the next version."""
 
@@ -68,7 +67,9 @@ def next_version(place: Path, head: str) -> Path:
         (root / name).symlink_to(checkout.ROOT / name)
     package = root / "portal/__init__.py"
     lines = package.read_text().splitlines()
-    package.write_text("\n".join('__version__ = "9.0.0"' if "__version__" in x else x for x in lines))
+    package.write_text(
+        "\n".join('__version__ = "9.0.0"' if "__version__" in x else x for x in lines)
+    )
     migration = root / "portal/store/migrations/versions/v9001_next.py"
     migration.write_text(_NEWER.format(head=head))
     return root
@@ -88,6 +89,7 @@ class InstalledHub:
                 demo.command(argv, "portal" if demo.people else None, env),
                 stdout=out, stderr=out, cwd="/", start_new_session=True,
             )  # fmt: skip
+        prefer(self.process.pid)  # as the demo's own
 
     def answers(self) -> bool:
         """Return True once the Hub and its service answer; fail if the Hub has ended."""
@@ -176,4 +178,4 @@ def _databases(folder: Path) -> list[Path]:
 
 def _move(source: Path, target: Path) -> None:
     for path in _databases(source):
-        os.rename(path, target / path.name)
+        path.rename(target / path.name)

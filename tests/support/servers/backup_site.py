@@ -170,7 +170,7 @@ def _rows_of_file(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         return {
-            name: sorted(connection.execute(f'SELECT * FROM "{name}"'), key=repr)  # noqa: S608
+            name: sorted(connection.execute(f'SELECT * FROM "{name}"'), key=repr)
             for (name,) in tables.fetchall()
         }
 
