@@ -137,7 +137,11 @@ def test_a_backup_that_is_taken_during_a_class_start(
             with Caller(demo.url, "grace") as grace:
 
                 def listed() -> bool:
-                    items = grace.items("sessions", ended="false")
+                    items = [
+                        item
+                        for name in names
+                        for item in grace.items("sessions", user=name, ended="false")
+                    ]
                     return jobs <= {item["job_id"] for item in items}
 
                 wait_until("all are on the Sessions page", listed, 90)

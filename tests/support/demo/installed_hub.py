@@ -80,6 +80,7 @@ class InstalledHub:
 
     def __init__(self, demo: Any, variables: dict[str, str], root: Path, log: Path) -> None:
         self.log, self._demo = log, demo
+        self._before = len(log.read_text()) if log.exists() else 0  # of an earlier start
         folder = demo.words["hub_directory"]
         env = variables | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
         argv = ["env", f"--chdir={folder}", sys.executable, "-m", "jupyterhub", "-f"]
@@ -92,9 +93,11 @@ class InstalledHub:
         prefer(self.process.pid)  # as the demo's own
 
     def answers(self) -> bool:
-        """Return True once the Hub and its service answer; fail if the Hub has ended."""
+        """Return True once the Hub and its service answer, and all of it has started: before, its
+        end by SIGTERM is none in order. Fail if the Hub has ended."""
         assert self.process.poll() is None, self.log.read_text()[-4000:]
-        return pages_answer(self._demo.url)
+        begun = self.log.read_text()[self._before :]
+        return "JupyterHub is now running" in begun and pages_answer(self._demo.url)
 
     def refuses(self) -> str:
         """Wait for the end of a Hub that does not start; return its log."""
