@@ -11,7 +11,7 @@ from traitlets.config import Application, Config, catch_config_error
 
 from . import __version__
 from .errors import ConfigurationError, InvalidRequest, PortalError
-from .fixed_settings import warn_of_fixed
+from .former_settings import warn_of_former
 
 _SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 
@@ -45,8 +45,8 @@ class SiteCommand(Application):
             self.end(error)
 
     def update_config(self, config: Config) -> None:
-        """Merge ``config``, without settings that are fixed now."""
-        warn_of_fixed(config, self.log)
+        """Merge ``config``: with present names of settings, and without those that are fixed."""
+        warn_of_former(config, self.log)
         super().update_config(config)
 
     def start(self) -> None:

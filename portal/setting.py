@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from traitlets import TraitType
-from traitlets.config import Config, Configurable, LoggingConfigurable
+from traitlets.config import Config, Configurable
 
 _Settings = TypeVar("_Settings", bound=Configurable)
 _Trait = TypeVar("_Trait", bound=TraitType[Any, Any])
@@ -29,29 +29,6 @@ def setting(trait: _Trait, help: str, example: str) -> _Trait:
     block = textwrap.indent(inspect.cleandoc(example), "    ")
     trait.help = f"{inspect.cleandoc(help)}\n\nExample::\n\n{block}"
     return trait.tag(config=True)
-
-
-class RenamedSection(LoggingConfigurable):
-    """Base of classes whose section of the configuration had another name, ``former``.
-
-    Settings under that name are read for one version, with a warning that names the new one.
-    """
-
-    former: ClassVar[str]
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if self.former in self.config:
-            self.log.warning(
-                "c.%s is now called c.%s: change the configuration before the next version.",
-                self.former,
-                type(self).__name__,
-            )
-
-    @classmethod
-    def section_names(cls) -> list[str]:
-        """Return the sections that this class reads; later ones win."""
-        return [cls.former, *super().section_names()]
 
 
 class SiteSettings:

@@ -13,7 +13,7 @@ from traitlets.config import Application
 
 from portal.errors import ConfigurationError
 from portal.features import add_works
-from portal.fixed_settings import warn_of_fixed
+from portal.former_settings import warn_of_former
 from portal.logs.request import request_id
 from portal.navigation import FOR_PAGES
 
@@ -38,11 +38,13 @@ def set_up_hub() -> None:
         # Only here: the other programs do not need these modules.
         from .api.routes import install_routes
         from .config.log_format import set_log_format
+        from .config import databases
         from .hub_patches import apply_patches
 
         set_log_format(hub)
         apply_patches()
         install_routes()
+        databases.watch(hub)  # first: what must not be used is not written to
         hub_database.watch(hub)
         # Once the file is read, and before the Hub makes its parts: they share this configuration.
         hub.observe(_configured, names="session_factory")
@@ -50,7 +52,7 @@ def set_up_hub() -> None:
 
 def _configured(change: Any) -> None:
     hub = change.owner
-    warn_of_fixed(hub.config, hub.log)
+    warn_of_former(hub.config, hub.log)
     hub.template_vars = {
         **hub.template_vars,
         "portal_navigation": FOR_PAGES,

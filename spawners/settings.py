@@ -144,7 +144,7 @@ class SessionSettings(SlurmSpawner):
         read, in a bind mount for containers. It is copied to ~/README.ipynb, unless there is one.
         Empty: JupyterLab opens on its launcher.""",
         'c.PortalSpawner.welcome_notebook = "/shared/portal/README.ipynb"',
-    )
+    ).tag(backup="files")
     preparation_hook = setting(
         Any(None, allow_none=True),
         """Function called with the spawner, on the launch page and before a launch is validated,

@@ -27,10 +27,10 @@ from portal.catalog.versions.curating import Curator
 from portal.catalog.versions.user_environments import UserEnvironments
 from portal.dashboard import Dashboard
 from portal.directory import directory_of
-from portal.errors import ConfigurationError
+from portal.errors import ConfigurationError, StoreUnavailable
 from portal.estimates import SERVICE, StartEstimates
 from portal.features import FEATURES, Works, add_works
-from portal.fixed_settings import drop_fixed
+from portal.former_settings import drop_fixed, rename
 from portal.gpus.titles import gpu_titles
 from portal.handlers.cluster.metrics import Metrics
 from portal.handlers.pages.rendering import Pages, site_variables
@@ -48,6 +48,7 @@ from portal.setting import SiteSettings, setting
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control.control import ClusterControl
 from portal.store import Store
+from portal.store.engine.upgrade import ensure_known
 from portal.telemetry import Telemetry
 from portal.web.tossed import protect_service
 
@@ -137,8 +138,9 @@ class PortalService(Application):
             self._check_variables()
 
     def update_config(self, config: Config) -> None:
-        """Merge ``config``, without settings that are fixed now: the Hub, which reads the same
-        file, warns of them."""
+        """Merge ``config`` with the present names of settings: the Hub, which reads the same file,
+        warns of former ones."""
+        rename(config)
         drop_fixed(config)
         super().update_config(config)
 
@@ -195,6 +197,7 @@ class PortalService(Application):
         HubOAuth.instance(parent=self, cache_max_age=self.token_age)
         address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
         parts, pages = self.make_parts(), self.make_pages()
+        await self._ensure_known(parts.store)
         pages.load()
         metrics = Metrics(parts, self.config)
         server = HTTPServer(
@@ -211,6 +214,13 @@ class PortalService(Application):
         await life.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(server.close_all_connections(), 2)
+
+    async def _ensure_known(self, store: Store) -> None:
+        """Raise ConfigurationError for a database of a newer version, which the Hub refuses too."""
+        try:
+            await asyncio.to_thread(ensure_known, store.database.address)
+        except StoreUnavailable as error:
+            raise ConfigurationError(error.message) from None
 
     @property
     def prefix(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.command import SiteCommand
-from portal.doctor.site import Site
+from portal.doctor.site import Site, default_file
 from portal.errors import InvalidRequest, PortalError
 
 from .archive import Reader
@@ -23,6 +23,7 @@ from .manifest import Manifest
 from .outcome import note_outcome
 from .restoring import Restore
 from .sealing import Seal, asked, read_passphrase
+from .variables import adopt_variables
 
 
 class ArchiveCommand(SiteCommand):
@@ -61,6 +62,14 @@ class ArchiveCommand(SiteCommand):
     def define(cls, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""
         raise NotImplementedError
+
+    @staticmethod
+    def site(config_file: str) -> Site:
+        """Return the site, read with the variables of its Hub."""
+        path = Path(config_file).absolute() if config_file else default_file()
+        for problem in adopt_variables(path):
+            print(problem, file=sys.stderr)
+        return Site(str(path))
 
     def passphrase(self, question: str, *, twice: bool) -> str:
         """Return the passphrase of the file or the terminal; "" if there is none. Raises
@@ -106,7 +115,7 @@ class BackupApp(ArchiveCommand):
         if self.options.keep is not None and not target.is_dir():
             raise InvalidRequest(f"--keep needs a folder, and {target} is none.")
         passphrase = self.passphrase("Passphrase (empty: secrets are left out): ", twice=True)
-        site = Site(self.options.config)
+        site = self.site(self.options.config)
         enter_hub_directory(site)
         try:
             try:
@@ -168,7 +177,7 @@ class RestoreApp(ArchiveCommand):
         finally:
             reader.close()
         print("Restored.")
-        site = Site(reader.manifest.config_file)
+        site = self.site(reader.manifest.config_file)
         try:
             for line in jobs_after(site, reader.manifest.account):
                 print(line)

@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import IO
 
 from portal.errors import Conflict, StoreUnavailable
+from portal.store.engine.in_use import NUMBER
 
 from .databases import SiteDatabase, program_call, query, refused
 
-_READY, _DONE = "portal-loaded", "portal-committed"
+_ALONE, _READY, _DONE = "portal-alone", "portal-loaded", "portal-committed"
 # Tables that are newer than the backup must go too, so that migrations can make them again. Objects
 # of others and of extensions stay.
 _CLEAR = r"""
@@ -50,12 +51,25 @@ END $$;
 """
 
 
+# A Hub that begins looks for this lock once it is connected (spawners/config/databases.py).
+_LOCK = f"""
+DO $$
+BEGIN
+  IF NOT pg_try_advisory_xact_lock({NUMBER}) THEN
+    RAISE EXCEPTION 'another restore, or a Hub that begins, has the lock of this database';
+  END IF;
+END $$;
+"""
+
+
 def ensure_unused(database: SiteDatabase) -> None:
     """Raise Conflict if somebody is connected as the Hub's account, StoreUnavailable if the
     database does not answer."""
     statement = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND usename = current_user AND pid <> pg_backend_pid()"
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "  # noqa: S608
+        "AND usename = current_user AND pid <> pg_backend_pid() AND pid NOT IN "
+        "(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' "
+        f"AND granted AND classid = {NUMBER >> 32} AND objid = {NUMBER & 0xFFFFFFFF})"
     )
     try:
         number = query(database, statement)
@@ -103,6 +117,12 @@ class Loading:
                 if stream is not None:
                     stream.close()
 
+    def keep_hub_out(self) -> None:
+        """Begin, with the lock that keeps a Hub out. Raises StoreUnavailable if somebody has it,
+        Conflict if a Hub has come before."""
+        self._demand(f"\\o /dev/null\nBEGIN;\n{_LOCK}\n\\echo {_ALONE}\n", _ALONE)
+        ensure_unused(self.database)
+
     def load(self, dump: Path) -> None:
         """Replace the tables by those of ``dump``, without a commit. Raises StoreUnavailable."""
         assert self._psql.stdin is not None
@@ -115,7 +135,7 @@ class Loading:
         ):
             assert reader.stdout is not None and reader.stderr is not None
             try:
-                self._send("\\o /dev/null\nBEGIN;\nSET LOCAL lock_timeout = '20s';\n" + _CLEAR)
+                self._send("SET LOCAL lock_timeout = '20s';\n" + _CLEAR)
                 shutil.copyfileobj(reader.stdout, self._psql.stdin)
             except BrokenPipeError:
                 reader.kill()

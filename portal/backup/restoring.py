@@ -14,6 +14,7 @@ from pathlib import Path
 from portal import disk
 from portal.errors import Conflict, InvalidRequest, StoreUnavailable
 from portal.store.engine.address import Address
+from portal.store.engine.in_use import hold
 
 from .account import acting_as
 from .archive import Reader
@@ -87,6 +88,7 @@ class Restore:
         """Restore. Raises PortalError; files are as they were before then."""
         with contextlib.ExitStack() as stack, _in_words():
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portal-restore-")))
+            self._keep_hub_out(stack)
             made: list[Path] = []
             stack.callback(remove_all, made)
             for target in (*self._files, *self._sqlite):
@@ -108,6 +110,24 @@ class Restore:
                     f"{error.message} Run `portal database upgrade` and `jupyterhub upgrade-db` "
                     "before the Hub starts."
                 ) from None
+
+    def _keep_hub_out(self, stack: contextlib.ExitStack) -> None:
+        """Hold the lock of the Hub's database, if that is a file (Loading holds PostgreSQL's).
+        Raises Conflict while a Hub does, or another restore."""
+        for target in self._sqlite:
+            if not isinstance(target.kept, KeptDatabase) or "hub" not in target.kept.roles:
+                continue
+            folder = target.path.parent
+            make_folder(folder, self.manifest.folders)
+            with acting_as(writer_of(folder)):
+                descriptor = hold(target.path, alone=True)
+            if descriptor is None:
+                raise Conflict(
+                    f"A Hub uses {target.path}, or another restore writes it. Stop the Hub "
+                    "(systemctl stop data-scientist-portal), then restore again. Nothing was "
+                    "changed."
+                )
+            stack.callback(os.close, descriptor)
 
     def _ensure_stopped(self) -> None:
         ensure_stopped(
@@ -158,6 +178,7 @@ class Restore:
             for chunk in self._reader.chunks(kept):
                 out.write(chunk)
         loading = stack.enter_context(Loading(database))
+        loading.keep_hub_out()
         loading.load(dump)
         dump.unlink()
         return loading, kept

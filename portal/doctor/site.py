@@ -21,7 +21,7 @@ import portal.work  # noqa: F401  adds the kinds of work
 from portal.catalog import EnvironmentCatalog
 from portal.errors import ConfigurationError, PortalError
 from portal.features import add_works
-from portal.fixed_settings import drop_fixed
+from portal.former_settings import drop_fixed, rename
 from portal.paths import data_path
 from portal.slurm import Cluster, SlurmRunner
 
@@ -45,9 +45,11 @@ class Site:
         self.is_root = os.geteuid() == 0
         self.log = logging.getLogger("portal.doctor")
         self.trouble = ""
+        self.renamed: list[tuple[str, str]] = []  # settings by former and present name
         self.fixed: list[str] = []  # settings that the file sets without effect
         try:
             self.config = self._read()
+            self.renamed = rename(self.config)
             self.fixed = drop_fixed(self.config)
             add_works(self.config)
         except Exception as error:  # the file is the site's own Python: it may raise anything

@@ -113,7 +113,7 @@ class Images(LoggingConfigurable):
         """Directory of Apptainer's PGP keyring on the nodes, for ``sign_key`` and ``verify``;
         empty: the account's own (``~/.apptainer/keys``).""",
         'c.Images.keyring = "/etc/data-scientist-portal/keys"',
-    )
+    ).tag(backup="secret")
 
     public_keys = setting(
         Unicode(""),
@@ -122,7 +122,7 @@ class Images(LoggingConfigurable):
         (Apptainer's keyring is readable only by its owner). Empty: the keyrings of the user and the
         node.""",
         'c.Images.public_keys = "/etc/data-scientist-portal/image-keys.pgp"',
-    )
+    ).tag(backup="files")
 
     node_cache = setting(
         Unicode(""),

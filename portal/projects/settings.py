@@ -52,7 +52,7 @@ class Projects(LoggingConfigurable):
         same path. Its sessions see an existing folder: read-only those of readers. Empty: projects
         have no folders.""",
         'c.Projects.root = "/projects"',
-    )
+    ).tag(backup="")  # members' own files
 
     @property
     def policy(self) -> Policy:

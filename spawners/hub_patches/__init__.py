@@ -18,6 +18,7 @@ from . import (
     bounded_application,
     client_ids,
     course_hosts,
+    database_check,
     database_ping,
     early_response,
     entry_confirm,
@@ -48,6 +49,7 @@ PATCHES: tuple[Patch, ...] = (
     progress_stream.PATCH,
     launch_page.PATCH,
     # what JupyterHub tells nobody
+    database_check.PATCH,
     early_response.PATCH,
     stop_context.PATCH,  # its handler is one of early_response's
     # what it does not know

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from traitlets import Bool, Float, Instance, Integer
+from traitlets.config import LoggingConfigurable
 
 from portal.images.registry.registry import Registries
 from portal.images.settings import Images
-from portal.setting import RenamedSection, setting
+from portal.setting import setting
 
 
-class BuildSettings(RenamedSection):
+class BuildSettings(LoggingConfigurable):
     """Settings of a BuildScheduler, and those of images and registries."""
-
-    former = "Workshop"
 
     images = Instance(Images)
     registries = Instance(Registries)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 from traitlets import Integer
+from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
 from portal.models import Frozen
@@ -21,7 +22,7 @@ from portal.models.catalog.environment import AbsolutePath, Environment, Environ
 from portal.models.catalog.image_job import LIVE
 from portal.models.person import Person
 from portal.models.plain_text import PLAIN_LINE
-from portal.setting import RenamedSection, setting
+from portal.setting import setting
 from portal.store import Store
 
 from ..builds.scheduler import BuildScheduler
@@ -57,10 +58,8 @@ class OwnDraft(Frozen):
         return value
 
 
-class UserEnvironments(RenamedSection):
+class UserEnvironments(LoggingConfigurable):
     """Registration of users' own environments, if ``CatalogRules.own_environments`` allows it."""
-
-    former = "OwnEnvironments"
 
     most = setting(
         Integer(5, min=1),

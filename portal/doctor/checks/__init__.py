@@ -22,6 +22,7 @@ from . import (
     origins,
     project_folders,
     proxy,
+    settings,
     slurm,
     storage,
     sudo,
@@ -29,6 +30,7 @@ from . import (
 
 _OWN: tuple[Check, ...] = (
     hub.configuration,
+    settings.settings,
     hub.account,
     hub.packages,
     advisories.advisories,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 
-from portal.fixed_settings import ADVICE
+from portal.former_settings import ADVICE
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site

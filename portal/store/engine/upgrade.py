@@ -19,10 +19,11 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
 
-from portal.errors import StoreUnavailable
+from portal.errors import ConfigurationError, StoreUnavailable
 
-from .address import NO_TRANSACTION, WRITE, Address
+from .address import CONNECT_SECONDS, NO_TRANSACTION, WRITE, Address
 from .columns import metadata
 
 VERSION_TABLE = "portal_version"  # JupyterHub's is alembic_version: both may share a database
@@ -49,8 +50,8 @@ def revision_of(connection: Connection) -> str | None:
             )
         raise StoreUnavailable(
             f"The portal's database has a newer version ({revision}) than this portal "
-            f"({HEAD}). Nothing was changed. Install the newer portal again, or restore the copy "
-            "of the database from before its upgrade."
+            f"({HEAD}). Nothing was changed. Install the newer portal again, or restore the backup "
+            "from before the upgrade (portal restore FILE)."
         )
     return revision
 
@@ -58,6 +59,21 @@ def revision_of(connection: Connection) -> str | None:
 def known_revisions() -> set[str]:
     """Return the versions of the schema that this portal can upgrade, its own among them."""
     return {script.revision for script in _scripts.walk_revisions()}
+
+
+def ensure_known(address: Address) -> None:
+    """Raise StoreUnavailable if the schema is of a version that this one does not know; not if the
+    database is missing or away: then the first query that reaches it tells."""
+    if address.missing:
+        return
+    engine = address.engine(CONNECT_SECONDS, 1)
+    try:
+        with engine.connect() as connection:
+            revision_of(connection)
+    except (SQLAlchemyError, ConfigurationError):
+        return
+    finally:
+        engine.dispose()
 
 
 def upgrade(address: Address) -> None:

@@ -19,12 +19,21 @@ from pathlib import Path
 
 import checkout
 import pytest
-from backup_site import PASSPHRASE, SECRET, Site, rows_of
-from jupyterhub import dbutil
+from backup_site import (
+    PASSPHRASE,
+    REGISTRY_KEY,
+    SECRET,
+    STORAGE_KEY,
+    Site,
+    rows_of,
+    storage_key,
+)
+from jupyterhub import dbutil, orm
 from postgres import PASSWORD
 from sqlalchemy import create_engine, text
 
 from portal.backup.databases import head_of
+from portal.gateway.keys import CERTIFICATE, IDENTITY
 from portal.store.engine.address import Address
 
 Make = Callable[..., Site]
@@ -37,13 +46,16 @@ def test_everything_comes_back_after_the_original_is_destroyed(
     site = make_site(kind)
     before = site.rows()
     assert len(before["portal.audit"]) == 50 and len(before["hub.users"]) == 1
+    empty = {table for table, rows in before.items() if not rows and table.startswith("portal.")}
+    of_hub = {f"portal.{table}" for table in orm.Base.metadata.tables}  # both in one database
+    assert empty <= of_hub, "the site has a row in each of the portal's tables"
     target = site.backups / "one.tar"
     done = site.backup(target)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert [path.name for path in site.backups.iterdir()] == ["one.tar"]
     raw = target.read_bytes()
-    for secret in (SECRET, b"hunter2", b"nvcr-password", b"key of registries", PASSPHRASE.encode()):
+    for secret in (SECRET, b"hunter2", b"nvcr-password", REGISTRY_KEY, PASSPHRASE.encode()):
         assert secret not in raw
     site.destroy()
     if kind != "sqlite":
@@ -56,6 +68,7 @@ def test_everything_comes_back_after_the_original_is_destroyed(
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     assert PASSWORD not in done.stdout
     assert site.rows() == before
+    assert storage_key(site.portal_url, site.state / "registry-key") == STORAGE_KEY
     for path, (content, mode) in site.files.items():
         assert path.read_bytes() == content
         assert stat.S_IMODE(path.stat().st_mode) == mode
@@ -102,6 +115,27 @@ def test_the_manifest_names_what_it_has_and_no_password(make_site: Make) -> None
     assert PASSWORD not in json.dumps(manifest) and "s3cret" not in json.dumps(manifest)
     assert [list(database["roles"]) for database in manifest["databases"]] == [["hub"], ["portal"]]
     assert manifest["portal"] and manifest["made_at"].endswith("+00:00")
+
+
+def test_what_only_the_running_hub_knows_is_kept(site: Site) -> None:
+    """Folders that its variables name; a unit is read in tests/unit/backup."""
+    more, gateway = site.place / "more", site.place / "gateway"
+    for path in (more / "90-own.py", gateway / IDENTITY, gateway / CERTIFICATE):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("# of the site\n")
+    hub = site.place / "jupyterhub"
+    hub.write_text("import time; print('ready', flush=True); time.sleep(60)")
+    env = {"PORTAL_CONFIG_D": str(more), "PORTAL_GATEWAY_STATE": str(gateway)}
+    words = [sys.executable, hub, "-f", site.config]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=env, cwd=site.place) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        done = site.backup(site.backups / "one.tar")
+        process.kill()
+    assert (done.returncode, done.stderr) == (0, "")
+    with tarfile.open(site.backups / "one.tar") as tar:
+        kept = set(tar.getnames())
+    assert f"files{more}/90-own.py" in kept
+    assert {f"files{gateway}/{name}.sealed" for name in (IDENTITY, CERTIFICATE)} <= kept
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")

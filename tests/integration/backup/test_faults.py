@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import functools
 import hashlib
 import io
 import json
@@ -21,11 +22,12 @@ from typing import Any
 
 import checkout
 import pytest
-from backup_site import Site, entry
+from backup_site import PASSPHRASE, Site, entry
 from postgres import PostgreSQL
 
 from portal.backup.archive import Reader
 from portal.backup.restoring import Restore
+from portal.backup.sealing import Seal
 from portal.store import Store
 
 Make = Callable[..., Site]
@@ -46,14 +48,6 @@ def sentence(done: Any) -> str:
     assert "Traceback" not in done.stderr
     assert done.stderr.strip().endswith("."), done.stderr
     return str(done.stderr)
-
-
-@pytest.fixture
-def backup(site: Site) -> Path:
-    """A backup of the site."""
-    target = site.backups / "one.tar"
-    assert site.backup(target).returncode == 0
-    return target
 
 
 # -- while others write --------------------------------------------------------------------------
@@ -162,16 +156,15 @@ def test_one_wrong_byte_is_found_wherever_it_is(site: Site, backup: Path) -> Non
         with pytest.raises(Exception, match=r"damaged|passphrase"):
             reader = Reader(backup)
             try:
-                reader.verify(seal_of(site, reader))
+                reader.verify(seal_of(reader.manifest.salt))
             finally:
                 reader.close()
         assert name
 
 
-def seal_of(site: Site, reader: Reader) -> Any:
-    from portal.backup.sealing import Seal, read_passphrase
-
-    return Seal(read_passphrase(site.passphrase_file), bytes.fromhex(reader.manifest.salt))
+@functools.cache
+def seal_of(salt: str) -> Seal:
+    return Seal(PASSPHRASE, bytes.fromhex(salt))
 
 
 def altered(backup: Path, target: Path, change: Callable[[dict[str, Any]], None]) -> None:

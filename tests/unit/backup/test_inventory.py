@@ -13,13 +13,29 @@ from portal.backup.inventory import settings_of
 from portal.directory import LDAPAuthenticator
 from spawners.spawner import PortalSpawner
 
-_NAMES_FILES = re.compile(r"(_file|directory|_folder)$")
+_NAMES_FILES = re.compile(r"(_file|_files|_keys|directory|_folder|root|keyring)$")
+_PATH = re.compile(r"""["'=]/[a-z]""")
+# Settings with a path that names no files of the site's: programs, mounts, places on nodes.
+_OTHERS = {
+    "CatalogRules": {"allowed_binds"},
+    "Courses": {"data_roots"},
+    "Images": {"apptainer", "beside", "node_cache", "python", "scratch", "wheels"},
+    "PortalService": {"config_file"},
+    "PortalSpawner": {
+        "apptainer", "binds", "cmd", "commands_in_containers", "tensorboard_roots",
+    },
+    "Registries": {"skopeo"},
+    "SlurmRunner": {"bin_dir", "commands", "slurm_conf", "sudo"},
+    "Storage": {"areas"},
+    "Store": {"url"},
+}  # fmt: skip
 SETTINGS = [
     (kind, name, trait)
     for kind in reference.classes()
     if not issubclass(kind, Application) or kind is PortalService
     for name, trait in reference.settings(kind).items()
-    if _NAMES_FILES.search(name) and (kind, name) != (PortalService, "config_file")
+    if _NAMES_FILES.search(name) or _PATH.search(f"={trait.default_value}{trait.help}")
+    if name not in _OTHERS.get(kind.__name__, ())
 ]
 
 
@@ -29,7 +45,7 @@ def test_a_setting_that_names_files_says_whether_a_backup_has_them(
 ) -> None:
     tag = getattr(trait, "metadata", {}).get("backup")
     assert tag in ("secret", "files", ""), f"{kind.__name__}.{name}: tag it, see portal/setting.py"
-    if re.search("password|token|key|secret", name):
+    if re.search("password|token|key_|keyring|secret", name):
         assert tag == "secret", f"{kind.__name__}.{name} names secrets"
 
 
@@ -40,3 +56,9 @@ def test_the_settings_are_found_where_a_backup_looks() -> None:
     }
     assert {name for _, name, trait in SETTINGS if trait.metadata.get("backup")} <= looked
     assert len(looked) >= 7
+
+
+def test_the_other_settings_are_there() -> None:
+    """So that none of that name is overlooked later."""
+    known = {kind.__name__: reference.settings(kind) for kind in reference.classes()}
+    assert all(names <= known[kind].keys() for kind, names in _OTHERS.items())

@@ -1,4 +1,5 @@
-"""Former settings that are fixed now: a configuration that sets them is read, with one warning."""
+"""Former settings, which have another name or are fixed now: a configuration that sets them is
+read, with one warning; names that nobody knows are found."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from docs import reference
 from portal.app.service import PortalService
 from portal.command import SiteCommand
 from portal.doctor.checks import hub as checks
+from portal.doctor.checks.settings import settings
 from portal.doctor.site import Site
-from portal.fixed_settings import FIXED, drop_fixed
+from portal.former_settings import FIXED, RENAMED, drop_fixed, rename
 from portal.slurm import Cluster, SlurmRunner
 from spawners import hub_setup
 
@@ -67,6 +69,82 @@ def test_each_is_dropped_and_named_and_nothing_else_is() -> None:
     assert dropped == [f"c.{kind}.{name}" for kind in FIXED for name in FIXED[kind].split()]
     assert config == {kind: {"another": None} for kind in FIXED}
     assert drop_fixed(config) == []
+
+
+def test_a_former_name_is_a_name_no_more_and_its_present_one_is() -> None:
+    known = {kind.__name__: kind for kind in reference.classes()}
+    for former, present in RENAMED.items():
+        kind, _, name = present.partition(".")
+        assert kind in known and (not name or name in reference.settings(known[kind]))
+        kind, _, name = former.partition(".")
+        assert kind not in known or (name and name not in reference.settings(known[kind]))
+
+
+def test_a_former_name_is_read_and_the_present_one_wins() -> None:
+    config = Config({"Workshop": {"max_builds": 7, "max_tests": 9}})
+    config.BuildScheduler.max_tests = 5
+    assert rename(config) == [
+        ("c.Workshop.max_builds", "c.BuildScheduler.max_builds"),
+        ("c.Workshop.max_tests", "c.BuildScheduler.max_tests"),
+    ]
+    assert config == {"BuildScheduler": {"max_builds": 7, "max_tests": 5}}
+    assert rename(config) == []
+    renamed = {"Cluster.rate": "Cluster.rpcs_per_second", "Old.size": "Images.size"}
+    config = Config({"Cluster": {"rate": 2, "fits": 1}, "Old": {"size": 3, "other": 4}})
+    assert [present for _, present in rename(config, renamed)] == [
+        "c.Cluster.rpcs_per_second", "c.Images.size",
+    ]  # fmt: skip
+    cluster = {"rpcs_per_second": 2, "fits": 1}
+    assert config == {"Cluster": cluster, "Old": {"other": 4}, "Images": {"size": 3}}
+
+
+def test_hub_service_and_commands_read_former_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "jupyterhub_config.py"
+    path.write_text("c = get_config()\nc.Workshop.max_builds = 7\n")
+    words = "c.Workshop.max_builds is called c.BuildScheduler.max_builds now"
+    service = quiet(PortalService)
+    service.load_config_file(str(path))
+    assert service.config.BuildScheduler.max_builds == 7 and words not in caplog.text
+    command = quiet(SiteCommand)
+    command.initialize([f"--config={path}"])
+    assert command.config.BuildScheduler.max_builds == 7 and caplog.text.count(words) == 1
+    hub = SimpleNamespace(
+        config=Config({"Workshop": {"max_builds": 7}}),
+        log=logging.getLogger("portal-test"),
+        template_vars={},
+    )
+    hub_setup._configured(SimpleNamespace(owner=hub))
+    assert hub.config.BuildScheduler.max_builds == 7 and caplog.text.count(words) == 2
+
+
+async def test_the_doctor_names_renamed_and_unknown_settings(tmp_path: Path) -> None:
+    path = tmp_path / "jupyterhub_config.py"
+    good = (
+        'c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"\n'
+        "c.Spawner.poll_interval = 30\nc.BatchSpawnerBase.req_host = ''\nc.Mine.own = 1\n"
+        "c.PortalSpawner.log_directory = '/x'\nc.SlurmRunner.timeout = 9\n"
+        "c.JupyterHub.authenticator_class = 'portal-ldap'\nc.OAuthenticator.client_id = 'x'\n"
+    )
+    path.write_text("c = get_config()\n" + good)
+    assert (await settings.function(Site(str(path)))).level == "ok"
+    path.write_text(
+        f"c = get_config()\n{good}c.Workshop.max_builds = 7\nc.PortalSpawner.log_dir = 1\n"
+        "c.PortalSpwner.args = []\nc.IdleGPUs.mode = 'on'\nc.Dashboard.zzzz = 1\n"
+    )
+    found = await settings.function(Site(str(path)))
+    assert found.level == "warning"
+    assert found.found == (
+        "c.Workshop.max_builds is called c.BuildScheduler.max_builds now; "
+        "no setting is called c.PortalSpawner.log_dir; no setting is called c.PortalSpwner; "
+        "no setting is called c.IdleGPUs; no setting is called c.Dashboard.zzzz"
+    )
+    for words in (
+        "Do you mean c.PortalSpawner.log_directory?", "Do you mean c.PortalSpawner?",
+        "Do you mean c.IdleGpus?", "Remove it: it has no effect.",
+    ):  # fmt: skip
+        assert words in found.mend
 
 
 def test_the_hub_warns_once_before_it_makes_its_parts(caplog: pytest.LogCaptureFixture) -> None:
