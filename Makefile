@@ -17,8 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would com
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset unit test test-live bench lint docs site pictures release clean
-.PHONY: run stop status reset unit test test-live bench lint docs dashboards pictures release clean
+.PHONY: run stop status reset unit test test-live bench lint docs site dashboards pictures release clean
 .DEFAULT_GOAL := run
 
 run:
@@ -67,6 +66,7 @@ docs:
 site:
 	@sh deploy/install.sh test
 	@"$(BIN)/python" -m docs.site build/site
+
 dashboards:
 	@sh deploy/install.sh test
 	@"$(BIN)/python" deploy/grafana/make.py
