@@ -15,9 +15,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping
+from importlib.metadata import PathDistribution, distribution
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 # Distribution, its folder, and its package with `__version__`.
@@ -25,6 +30,7 @@ DISTRIBUTIONS = {
     "data-scientist-portal": ("", "portal"),
     "portal-session": ("kernels", "portal_session"),
 }
+EXTRAS = ("oidc", "proxy")  # for sites
 BILLS = {"pages": "", "proxy": "deploy/proxy", "jupyterlab": "kernels/labextension"}  # of npm
 _CHANGING = ("serialNumber", "timestamp")  # in a bill
 
@@ -76,7 +82,7 @@ def _version(source: Path) -> str:
         sys.exit(f"release: the distributions have different versions: {', '.join(sorted(found))}.")
     (version,) = found
     changes = (source / "CHANGELOG.md").read_text(encoding="utf-8")
-    if not any(f"## [{name}]" in changes for name in (version, "Unreleased")):
+    if f"\n## [{version}]" not in changes:
         sys.exit(f"release: CHANGELOG.md has no section [{version}].")
     return version
 
@@ -86,12 +92,7 @@ def _write_bills(source: Path, made: Path, version: str) -> None:
     those that npm brought."""
     with tempfile.TemporaryDirectory(prefix="portal-bill-") as folder:
         names = Path(folder) / "requirements.txt"
-        compiled = _run(
-            *(sys.executable, "-m", "uv", "pip", "compile", "-q", "--no-header", "--no-annotate"),
-            *("--universal", "pyproject.toml", "-c", "deploy/constraints.txt"),
-            cwd=source,
-        )
-        names.write_text(compiled + "\n", encoding="utf-8")
+        names.write_text("".join(f"{line}\n" for line in _python_packages(source, made)), "utf-8")
         argv = [sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible"]
         bill = json.loads(_run(*argv, str(names), cwd=source))
     _write_bill(made / f"data-scientist-portal-{version}.python.cdx.json", bill)
@@ -102,6 +103,32 @@ def _write_bills(source: Path, made: Path, version: str) -> None:
         argv = ["npm", "sbom", "--sbom-format=cyclonedx", "--package-lock-only", "--omit=dev"]
         bill = json.loads(_run(*argv, cwd=source / where))
         _write_bill(made / f"data-scientist-portal-{version}.{name}.cdx.json", bill)
+
+
+def _python_packages(source: Path, made: Path) -> list[str]:
+    """Return what the wheel brings, with all that is offered to sites, in the tested versions:
+    ["name==1.2", …]. Raises SystemExit."""
+    tested = {}
+    for line in (source / "deploy/constraints.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            tested[canonicalize_name(line.partition("==")[0])] = line
+    (wheel,) = made.glob("data_scientist_portal-*.whl")
+    metadata = zipfile.Path(wheel, f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/")
+    wanted = [(PathDistribution(metadata), frozenset({"", *EXTRAS}))]  # type: ignore[arg-type]
+    found: dict[str, set[str]] = {}
+    while wanted:
+        package, extras = wanted.pop()
+        for requirement in map(Requirement, package.requires or ()):
+            marker, name = requirement.marker, canonicalize_name(requirement.name)
+            if marker and not any(marker.evaluate({"extra": extra}) for extra in extras):
+                continue
+            asked = {"", *requirement.extras} - found.setdefault(name, set())
+            found[name] |= asked
+            if asked:
+                wanted.append((distribution(name), frozenset(asked)))
+    if unknown := sorted({*found} - {*tested}):
+        sys.exit(f"release: deploy/constraints.txt has no version of {', '.join(unknown)}.")
+    return [tested[name] for name in sorted(found)]
 
 
 def _write_bill(path: Path, bill: dict[str, Any]) -> None:

@@ -39,6 +39,7 @@ class ProxyApp(Application):
         except PortalError as error:
             print(error.message, file=sys.stderr)
             self.exit(1)
+        print(f"portal proxy {__version__} starts {' '.join(command[:2])}", file=sys.stderr, flush=True)
         os.execve(command[0], command, {**os.environ, **variables})  # noqa: S606
 
 
