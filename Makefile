@@ -3,6 +3,7 @@
 #   make unit    run the tests that start no process, in about a minute
 #   make test    run the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
 #   make release build sdists, wheels and bills of materials into dist/
+#   make package build the release, and a package for this release of Debian
 #   make test-live   run Slurm and the Hub on newer versions of Slurm
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would com
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset unit test test-live bench lint docs pictures release clean
+.PHONY: run stop status reset unit test test-live bench lint docs pictures release package clean
 .DEFAULT_GOAL := run
 
 run:
@@ -56,6 +57,10 @@ lint:
 release:
 	@sh deploy/install.sh test
 	@"$(BIN)/python" deploy/release.py
+
+package:
+	@sh deploy/install.sh test
+	@"$(BIN)/python" deploy/package.py
 
 docs:
 	@sh deploy/install.sh test
