@@ -5,6 +5,8 @@
 #   make site    build the documentation as a site into build/site
 #   make dashboards write Grafana's dashboards (deploy/grafana)
 #   make release build sdists, wheels and bills of materials into dist/
+#   make package build the release, and a package for this release of Debian
+#   make test-package  as root, install, start and purge it in a bare root
 #   make test-live   run Slurm and the Hub on newer versions of Slurm
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
@@ -18,6 +20,7 @@ BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
 .PHONY: run stop status reset unit test test-live bench lint docs site dashboards pictures release clean
+.PHONY: run stop status reset unit test test-live bench lint docs pictures release package test-package clean
 .DEFAULT_GOAL := run
 
 run:
@@ -45,6 +48,10 @@ test-live:
 	@sh deploy/install.sh test
 	@exec "$(BIN)/python" -m tests.side_by_side live
 
+test-package:
+	@sh deploy/install.sh test
+	@exec "$(BIN)/python" -m tests.live_package
+
 bench:
 	@sh deploy/install.sh test
 	@exec "$(BIN)/python" -m tests.benchmarks $(ARGS)
@@ -58,6 +65,10 @@ lint:
 release:
 	@sh deploy/install.sh test
 	@"$(BIN)/python" deploy/release.py
+
+package:
+	@sh deploy/install.sh test
+	@"$(BIN)/python" -m deploy.package
 
 docs:
 	@sh deploy/install.sh test

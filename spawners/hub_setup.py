@@ -11,6 +11,7 @@ from typing import Any
 from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
+from portal import __version__
 from portal.errors import ConfigurationError
 from portal.features import add_works
 from portal.former_settings import warn_of_former
@@ -58,6 +59,9 @@ def _configured(change: Any) -> None:
         "portal_navigation": FOR_PAGES,
         "portal_request_id": lambda user: request_id(),  # JupyterHub calls it
     }
+    hub.log.info("Data Scientist Portal %s", __version__)
+    own = {"portal_navigation": FOR_PAGES, "portal_version": __version__}
+    hub.template_vars = {**hub.template_vars, **own}
     try:
         add_works(hub.config)
     except ConfigurationError as error:

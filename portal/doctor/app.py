@@ -99,6 +99,8 @@ class DoctorApp(Application):
             self.exit(2)
         if self.watch:
             self.keep_looking(site)
+        if not self.json:
+            print(f"Data Scientist Portal {__version__}\n", flush=True)
         findings = asyncio.run(self.examine(site))
         if self.json:
             print(as_json(findings))
