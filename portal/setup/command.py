@@ -123,10 +123,10 @@ class SetupApp(SiteCommand):
             return False
         with journal.locked():
             write(steps, place, journal, _say)
-            web = web_server(answers, place)
-            left = follow(place, journal, web, _say)
-        if not todo and not journal.pending:
-            print("Nothing to change.")
+            pending = len(journal.pending)
+            left = follow(place, journal, web_server(answers, place), _say)
+        changed = bool(todo) or len(journal.pending) != pending
+        print(f"{len(todo)} changes were made." if changed else "Nothing to change.")
         if left:
             print("systemd does not run here. Where it does, run as root:")
             print("\n".join(f"  {line}" for line in left))

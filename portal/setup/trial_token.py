@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 
-from jupyterhub import orm, roles
+from jupyterhub import orm, roles, scopes
 from jupyterhub.app import JupyterHub
 
 _SECONDS = 900
@@ -17,6 +17,7 @@ def make(name: str, config_file: str) -> dict[str, str]:
     hub = JupyterHub()
     hub.load_config_file(config_file)
     hub.init_db()
+    scopes.define_custom_scopes(hub.custom_scopes)  # those that the user's roles have
     user = orm.User.find(hub.db, name)
     if user is None:
         user = orm.User(name=name)

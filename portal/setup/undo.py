@@ -44,8 +44,10 @@ def undo_plan(journal: Journal) -> list[str]:
     lines, stay = [], edited(journal)
     for step, entry in reversed(journal.entries.items()):
         if entry["kind"] == "command":
-            undo = shlex.join(entry["undo"]) if entry["undo"] else ""
-            lines.append(f"command  {undo or step.partition(':')[2] + ': see below'}")
+            if entry["undo"]:
+                lines.append(f"command  {shlex.join(entry['undo'])}")
+            elif step.startswith("command:account "):
+                lines.append(f"{step.partition(':')[2]} is removed unless it owns data")
             continue
         if entry["kind"] == "folder":
             what = "is removed if empty" if entry["made"] else "gets its former mode and owner"
@@ -73,7 +75,8 @@ def undo(place: Place, journal: Journal, say: Say) -> None:
             say(f"kept: {entry['path']}, which was edited")
         else:
             try:
-                say(take_back(step, entry, place))
+                if done := take_back(step, entry, place):
+                    say(done)
             except OSError as error:
                 raise ConfigurationError(
                     f"{step.partition(':')[2]}: {error.strerror}. The rest is in the journal: run "
@@ -106,7 +109,7 @@ def take_back(step: str, entry: dict[str, Any], place: Place) -> str:
     if name.startswith("account "):
         return _account_back(name.removeprefix("account "), place)
     if not entry["undo"]:
-        return f"stays: {name}"
+        return ""  # it goes with what it belongs to, as a limit with its account
     if name.startswith("slurm ") and (jobs := _jobs(entry, name.split()[-1])):
         return f"kept: {name}, which has jobs ({jobs})"
     answer = ask(entry["undo"], 60, **entry["variables"])

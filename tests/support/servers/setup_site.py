@@ -1,7 +1,7 @@
-"""Submit host in namespaces of its own, on which ``portal setup`` is run for real: a copy of /etc, a
-network with one address that nodes reach, Slurm with accounting, and an LDAP server.
+"""Submit host in namespaces of its own, for real runs of ``portal setup``: a copy of /etc, a network
+with one address that nodes reach, Slurm with accounting, and an LDAP server.
 
-    python setup_site.py WORK -- COMMAND …      # run as root; COMMAND has WORK/answers.yaml
+    python setup_site.py WORK COMMAND …      # as root, in UNSHARE; COMMAND finds WORK/answers.yaml
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ADDRESS = "10.99.0.1"
@@ -21,21 +22,41 @@ def run(*argv: str) -> None:
 
 
 def prepare(work: Path, checkout: Path, node_modules: Path) -> None:
-    """Make this process's own /etc, /home, /var/lib and network."""
+    """Give this process's namespaces an /etc, homes, a network and an installation: that of this
+    environment, with the checkout's code and the proxy of a release."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "addr", "add", f"{ADDRESS}/32", "dev", "lo")
+    share = f"{sys.prefix}/share/data-scientist-portal/deploy"
+    wheels = ["--offline", "--wheel", "--no-build-isolation", "--out-dir", str(work)]
+    run("uv", "build", "-q", *wheels, str(checkout / "kernels"))
     layers = work / "layers"
-    layers.mkdir()
+    layers.mkdir(exist_ok=True)
     run("mount", "-t", "tmpfs", "layers", str(layers))
-    for number, folder in enumerate(("/etc", str(checkout / "deploy/proxy"))):
-        upper, below = layers / f"{number}", layers / f"{number}-work"
-        upper.mkdir()
+    (layers / "deploy/proxy/node_modules").mkdir(parents=True)
+    for name, lower, folder in (
+        ("etc", "/etc", "/etc"),
+        ("venv", sys.prefix, sys.prefix),
+        ("deploy", checkout / "deploy", share),
+    ):
+        upper, below = layers / name, layers / f"{name}-work"
+        upper.mkdir(exist_ok=True)
         below.mkdir()
-        options = f"lowerdir={folder},upperdir={upper},workdir={below}"
+        options = f"lowerdir={lower},upperdir={upper},workdir={below}"
         run("mount", "-t", "overlay", "overlay", "-o", options, folder)
-    # As a release has it.
-    (checkout / "deploy/proxy/node_modules").mkdir()
-    run("mount", "--bind", str(node_modules), str(checkout / "deploy/proxy/node_modules"))
+    run("mount", "--bind", str(node_modules), f"{share}/proxy/node_modules")
+    for package in ("portal", "spawners"):
+        installed = Path(sysconfig.get_path("purelib"), package)
+        run("mount", "--bind", str(checkout / package), str(installed))
+    run(
+        "uv",
+        "pip",
+        "install",
+        "-q",
+        f"--python={sys.executable}",
+        "--offline",
+        "--no-deps",
+        *map(str, work.glob("*.whl")),
+    )
     for folder in ("/home", "/var/lib/data-scientist-portal"):
         Path(folder).mkdir(exist_ok=True)
         run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", folder)
@@ -85,4 +106,5 @@ if __name__ == "__main__":
     sys.path.insert(0, str(here / "tests/slurm_outputs"))
     folder = Path(sys.argv[1])
     prepare(folder, here, Path(os.environ["PORTAL_CACHE"]) / "node/node_modules")
-    sys.exit(serve(folder, sys.argv[sys.argv.index("--") + 1 :]))
+    os.chdir("/")
+    sys.exit(serve(folder, sys.argv[2:]))
