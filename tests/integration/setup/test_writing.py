@@ -113,8 +113,8 @@ def differences(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
         one, other = left.get(name, (None,) * 4), right.get(name, (None,) * 4)
         if one != other:
             found.append(f"{name}: {one[:3]}, {other[:3]}")
-            texts = [(what or b"").decode().splitlines() for what in (one[3], other[3])]
-            found += list(unified_diff(*texts, lineterm="", n=1))
+            left_lines, right_lines = (str(what).split("\\n") for what in (one[3], other[3]))
+            found += list(unified_diff(left_lines, right_lines, lineterm="", n=1))
     return found
 
 
@@ -159,7 +159,7 @@ def test_what_was_there_before_comes_back(machine: Machine) -> None:
         needed(machine.steps(), machine.place, Journal(machine.place))
     journal, steps = Journal(machine.place), machine.steps()
     rule_step = next(step for step in steps if getattr(step, "path", "") == SUDOERS)
-    rule_step.replace = True  # type: ignore[attr-defined]
+    rule_step.replace = True
     with journal.locked():
         rule_step.apply(machine.place, journal)
     assert "PORTAL_HUB" in rule.read_text()
@@ -184,7 +184,7 @@ def test_a_rule_that_visudo_refuses_is_not_written(machine: Machine) -> None:
     """It is checked beside its place: a wrong file there would stop sudo for everybody."""
     steps = machine.steps()
     rule = next(step for step in steps if getattr(step, "path", "") == SUDOERS)
-    rule.content += "nonsense\n"  # type: ignore[attr-defined]
+    rule.content += "nonsense\n"
     with pytest.raises(ConfigurationError, match=r"sudoers\.d/portal would not be valid"):
         rule.apply(machine.place, Journal(machine.place))
     assert list((machine.root / "etc/sudoers.d").iterdir()) == []
