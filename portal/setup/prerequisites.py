@@ -22,7 +22,7 @@ from portal.proxy import proxy_command
 from . import contents
 from .finding.machine import is_taken
 from .finding.slurm import configuration, is_own
-from .https import certificate_trouble
+from .https import certificate_trouble, name_trouble
 from .place import ETC, STATE, UNITS, Place, ask
 from .plan import HUB_UNIT, PROXY_UNIT
 
@@ -41,8 +41,9 @@ def missing(
     yield from _people(answers, place)
     yield from _slurm(answers)
     yield from _ldap(answers, password, place)
-    if trouble := certificate_trouble(place, answers):
-        yield trouble
+    for trouble in (certificate_trouble(place, answers), name_trouble(answers)):
+        if trouble:
+            yield trouble
     if not listening:
         for port in filter(is_taken, answers["ports"]):
             yield (
@@ -93,8 +94,12 @@ def _closed(path: Path) -> str:
 
 
 def _places(answers: dict[str, Any], place: Place) -> Iterator[str]:
+    said = set()
     for folder in (ETC, STATE, UNITS, "/etc/sudoers.d"):
         path = _existing(place.path(folder))
+        if (disk_number := path.stat().st_dev) in said:
+            continue  # one sentence for a file system
+        said.add(disk_number)
         if not os.access(path, os.W_OK):  # also for root: the file system is mounted read-only
             yield f"{path} is read-only. Mount it writable, and run setup again."
         elif (free := disk.free(path)) is not None and free < _ROOM:

@@ -87,7 +87,8 @@ class File(Step):
 
     ``check``: a command that gets the file's path and must succeed before it takes its place.
     ``secret``: the content is not shown. ``addition``: the content is that of a file of the site's
-    with something added, so that what is there need not be setup's.
+    with something added, so that what is there need not be setup's. What ``then`` reloads is tested
+    later, so the journal keeps its former content.
     """
 
     def __init__(
@@ -145,7 +146,10 @@ class File(Step):
         # Until the new content is in its place, setup's former one is there.
         former = [now.hash] if known and now else []
         before = now.as_json() if now else None
-        entry = {"kind": "file", "path": str(path), "hashes": [new.hash, *former], "before": before}
+        hashes_now = [new.hash, *former]
+        entry = {"kind": "file", "path": str(path), "hashes": hashes_now, "before": before}
+        if any(action.startswith("reload ") for action in self.then):
+            entry["former"] = before
         journal.begin(self.id, entry, self.then)
         put(path, new)
 

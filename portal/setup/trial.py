@@ -55,12 +55,14 @@ class Trial:
         proxy, _, hub, _ = answers["ports"]
         self._api, self._proxy = f"http://127.0.0.1:{hub}/hub/api", f"127.0.0.1:{proxy}"
         self._headers: dict[str, str] = {}
-        self._client = AsyncHTTPClient(force_instance=True)
+
+    async def wait(self) -> None:
+        """Wait for the Hub. Raises Unavailable."""
+        with self._timed("the Hub answers"):
+            await self._wait_for_hub()
 
     async def run(self) -> None:
         """Run all of it; the session and the token are gone at the end. Raises PortalError."""
-        with self._timed("the Hub answers"):
-            await self._wait_for_hub()
         with self._timed(f"a token of {self._user}"):
             token = self._token()
         self._headers = {"Authorization": f"token {token['token']}"}
@@ -179,7 +181,7 @@ class Trial:
             allow_nonstandard_methods=True,
         )
         try:
-            return await self._client.fetch(request)
+            return await AsyncHTTPClient().fetch(request)
         except HTTPClientError as error:
             raw = error.response.body if error.response else b""
             try:

@@ -16,6 +16,7 @@ from portal.errors import ConfigurationError, Conflict
 from portal.setup.command import _interrupted
 from portal.setup.journal import Journal
 from portal.setup.plan import SECRETS, SUDOERS
+from portal.setup.steps import File, Step
 from portal.setup.undo import ensure_unedited, undo
 from portal.setup.writing import needed
 
@@ -68,6 +69,11 @@ def undo_all(machine: Machine) -> list[str]:
     with journal.locked():
         undo(machine.place, journal, said.append)
     return said
+
+
+def the_rule(steps: list[Step]) -> File:
+    """The step of the sudo rule."""
+    return next(step for step in steps if isinstance(step, File) and step.path == SUDOERS)
 
 
 def test_a_second_run_has_nothing_to_do(machine: Machine) -> None:
@@ -158,7 +164,7 @@ def test_what_was_there_before_comes_back(machine: Machine) -> None:
     with pytest.raises(Conflict, match="not written by setup"):
         needed(machine.steps(), machine.place, Journal(machine.place))
     journal, steps = Journal(machine.place), machine.steps()
-    rule_step = next(step for step in steps if getattr(step, "path", "") == SUDOERS)
+    rule_step = the_rule(steps)
     rule_step.replace = True
     with journal.locked():
         rule_step.apply(machine.place, journal)
@@ -183,7 +189,7 @@ def test_data_and_their_account_stay(machine: Machine) -> None:
 def test_a_rule_that_visudo_refuses_is_not_written(machine: Machine) -> None:
     """It is checked beside its place: a wrong file there would stop sudo for everybody."""
     steps = machine.steps()
-    rule = next(step for step in steps if getattr(step, "path", "") == SUDOERS)
+    rule = the_rule(steps)
     rule.content += "nonsense\n"
     with pytest.raises(ConfigurationError, match=r"sudoers\.d/portal would not be valid"):
         rule.apply(machine.place, Journal(machine.place))

@@ -14,7 +14,6 @@ from portal.errors import InvalidRequest
 from portal.setup import contents, quoting
 from portal.setup.answers import QUESTIONS, as_file, complete, read_answers
 from portal.setup.asking import ask_missing
-from portal.setup.place import Place
 
 LEAST = {
     "users_group": "portal-users",
@@ -123,7 +122,7 @@ def test_hostile_answers_are_refused_or_quoted(key: str, value: Any, tmp_path: P
     if answers["https"] != "none":
         return
     file = tmp_path / "jupyterhub_config.py"
-    file.write_text(contents.configuration(answers, Place(tmp_path)))
+    file.write_text(contents.configuration(answers))
     names = {
         node.id for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Name)
     }
