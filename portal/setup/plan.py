@@ -30,8 +30,8 @@ def plan(answers: dict[str, Any], password: str, place: Place) -> list[Step]:
         Folder(contents.ENVIRONMENTS, 0o755),
         Folder(contents.OWN_SETTINGS, 0o755),
         Folder(STATE, 0o755),
-        Folder(HUB, 0o700, account),
-        Folder(answers["log_directory"], 0o711, account),
+        Folder(HUB, 0o700, account, strict=True),
+        Folder(answers["log_directory"], 0o711, account, strict=True),
     ]
     if answers["slurm_conf"]:
         steps.append(File(contents.SLURM_ENV, contents.slurm_env(answers)))

@@ -75,6 +75,13 @@ def files(host: SubmitHost) -> str:
                 "users_group: this machine knows no group nobodys",
             ],
         ),
+        (
+            {"account": "research", "log_directory": "/usr/share"},
+            [
+                "account: Slurm's account research is used by ada",
+                "log_directory: /usr/share is another account's and not empty",
+            ],
+        ),
         ({"ldap_password_file": "{work}/open"}, ["ldap_password_file: others may read "]),
         ({"https": "caddy", "host_name": "a.org"}, ["https: caddy is not installed"]),
     ],
