@@ -155,6 +155,28 @@ def test_only_root_sets_up(host: SubmitHost) -> None:
     assert "`portal setup` runs as root, and this is ada" in done.stderr
 
 
+def test_answers_are_typed(host: SubmitHost) -> None:
+    """What was found is offered, and the password is not shown."""
+    given = dict(line.split(": ", 1) for line in host.answers.splitlines())
+    password = Path(given["ldap_password_file"]).read_text().strip()
+    shown = host.typed(
+        {
+            "Address of this machine": ADDRESS,
+            "Folder for job logs": given["log_directory"],
+            "LDAP servers": given["ldap_servers"].strip('[]"'),
+            "Base DN of users": given["ldap_people_base"].strip('"'),
+            "DN of the search account": given["ldap_bind_dn"].strip('"'),
+            "Password of": password,
+        },
+        "--dry-run",
+    )
+    assert "Unix group of the users who may have sessions [portal-users]: " in shown
+    assert "ldap_servers: none of ldap://127.0.0.1:" in shown  # its authority is not the system's
+    assert "ldap_password_file is missing" not in shown
+    assert password not in shown
+    assert "Traceback" not in shown
+
+
 def test_from_the_answers_to_a_kernel_and_back(host: SubmitHost) -> None:
     before = files(host)
     dry = host.setup("--dry-run")

@@ -92,7 +92,7 @@ def test_a_second_run_has_nothing_to_do(machine: Machine) -> None:
     assert before[wants][3]
 
 
-@pytest.mark.parametrize(("number", "stride"), [(signal.SIGKILL, 3), (signal.SIGTERM, 7)])
+@pytest.mark.parametrize(("number", "stride"), [(signal.SIGKILL, 5), (signal.SIGTERM, 11)])
 def test_ended_anywhere_and_run_again(machine: Machine, number: int, stride: int) -> None:
     """It ends as an undisturbed setup does, with the same journal; undo brings the bare machine
     back, also if it is ended itself."""
@@ -109,7 +109,7 @@ def test_ended_anywhere_and_run_again(machine: Machine, number: int, stride: int
         undo_all(machine)
         assert not (found := differences(machine.snapshot(), bare)), "\n".join([str(at), *found])
         at, points = at + stride, points + 1
-    assert points > 20
+    assert points > 10
 
 
 def differences(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
@@ -170,6 +170,9 @@ def test_what_was_there_before_comes_back(machine: Machine) -> None:
         rule_step.apply(machine.place, journal)
     assert "PORTAL_HUB" in rule.read_text()
     machine.set_up()
+    machine.given["slurm_bin"] = "/opt/slurm/bin"  # it is written once more
+    machine.set_up()
+    assert "/opt/slurm/bin/sbatch" in rule.read_text()
     undo_all(machine)
     assert rule.read_text() == "# by hand\n"
     assert (rule.stat().st_mode & 0o777, rule.stat().st_gid) == (0o400, 6101)

@@ -7,6 +7,7 @@ network with one address that nodes reach, Slurm with accounting, and an LDAP se
 from __future__ import annotations
 
 import os
+import pty
 import re
 import shlex
 import subprocess
@@ -154,6 +155,30 @@ class SubmitHost:
         file = self.work / "given.yaml"
         file.write_text("\n".join(lines) + "\n")
         return self.run(f"{sys.prefix}/bin/portal", "setup", f"--answers={file}", *options)
+
+    def typed(self, answers: dict[str, str], *options: str) -> str:
+        """Run ``portal setup`` on a terminal; answer each prompt that contains a key, and others
+        with Enter. Return what the terminal showed."""
+        terminal, inside = pty.openpty()
+        argv = [*self._inside, f"{sys.prefix}/bin/portal", "setup", *options]
+        process = subprocess.Popen(
+            argv, stdin=inside, stdout=inside, stderr=inside, env=self.env, start_new_session=True
+        )
+        os.close(inside)
+        shown, seen = "", 0
+        while True:
+            try:
+                shown += os.read(terminal, 4096).decode(errors="replace")
+            except OSError:  # it has ended
+                break
+            prompt = shown[seen:].splitlines()[-1] if shown[seen:] else ""
+            if prompt.endswith((": ", "[y/N] ")):
+                found = next((line for key, line in answers.items() if key in prompt), "")
+                os.write(terminal, f"{found}\n".encode())
+                seen = len(shown)
+        os.close(terminal)
+        process.wait(60)
+        return shown
 
     def start_unit(self, name: str) -> Path:
         """Start what a written unit starts, with its account, folder and variables; return the

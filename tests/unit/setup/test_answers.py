@@ -13,7 +13,7 @@ from portal.catalog.definitions.document import read_document
 from portal.errors import InvalidRequest
 from portal.setup import contents, quoting
 from portal.setup.answers import QUESTIONS, as_file, complete, read_answers
-from portal.setup.asking import ask_missing
+from portal.setup.asking import agreed, ask_missing
 
 LEAST = {
     "users_group": "portal-users",
@@ -153,6 +153,16 @@ def loaded(file: Path) -> Any:
 def test_what_a_web_server_cannot_hold_is_refused(value: str) -> None:
     with pytest.raises(InvalidRequest, match="web server's configuration cannot hold"):
         quoting.server(value)
+
+
+def test_a_terminal_that_ends() -> None:
+    def ended(words: str) -> str:
+        raise EOFError
+
+    with pytest.raises(InvalidRequest, match="Add --yes"):
+        agreed("Make these 3 changes?", ended)
+    with pytest.raises(InvalidRequest, match="is not answered"):
+        ask_missing({}, {}, ended)
 
 
 def test_only_what_was_not_found_is_asked() -> None:
