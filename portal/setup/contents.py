@@ -140,6 +140,8 @@ def unit(name: str, answers: dict[str, Any]) -> str:
         ("\nGroup=portal\n", f"\nGroup={answers['account']}\n"),
     ):
         text = text.replace(old, new)
+    # Pages of a checkout that is not here.
+    text = re.sub(r"^Documentation=file:///opt/.*\n", "", text, flags=re.MULTILINE)
     # `portal proxy` sets these variables itself.
     text = re.sub(r'(#.*\n)*Environment="NODE_OPTIONS[^"]*"\n', "", text)
     if _origin(answers).get("JupyterHub.subdomain_host"):
