@@ -38,6 +38,7 @@ class PortalCommand(CommandGroup):
         ),
         "proxy": ("portal.proxy.ProxyApp", "Run the proxy, in a process of its own."),
         "restore": ("portal.backup.command.RestoreApp", "Put a backup back in its place."),
+        "setup": ("portal.setup.command.SetupApp", "Set the portal up on a cluster's submit host."),
         "service": ("portal.app.PortalService", "Run the web service; the Hub starts it."),
     }
 

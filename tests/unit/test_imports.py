@@ -89,7 +89,9 @@ MAY_KNOW: dict[str, set[str]] = {
     # It reads a site as the doctor does, and which settings name files.
     "backup": BASE | {"app", "doctor", "gateway", "sessions", "slurm", "store", "work"},
     "proxy": {"errors", "paths", "web"},  # a process of its own
-    "__main__": {"app", "backup", "command", "demo", "doctor", "proxy"},
+    # It writes what the doctor checks then.
+    "setup": {"catalog", "command", "directory", "disk", "errors", "paths", "proxy"},
+    "__main__": {"app", "backup", "command", "demo", "doctor", "proxy", "setup"},
     "__init__": set(),
 }
 

@@ -1,0 +1,105 @@
+"""Execution of a plan: its steps in order, then what follows from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from portal.errors import ConfigurationError, PortalError
+
+from .https import WebServer
+from .journal import Journal
+from .place import Place, ask
+from .plan import HUB_UNIT, PROXY_UNIT
+from .steps import Step
+from .undo import take_back
+
+Say = Callable[[str], None]
+
+
+def needed(steps: Iterable[Step], place: Place, journal: Journal) -> list[Step]:
+    """Return the steps that change something. Raises Conflict for what must not be changed."""
+    return [step for step in steps if step.needed(place, journal)]
+
+
+def write(steps: Iterable[Step], place: Place, journal: Journal, say: Say) -> None:
+    """Do the steps. Raises PortalError; the journal knows what was done then."""
+    for step in steps:
+        try:
+            # An earlier step may have made the difference, e.g. the account of a folder.
+            if step.needed(place, journal):
+                step.apply(place, journal)
+                say(f"done: {step.show(place)[0]}")
+        except OSError as error:
+            raise ConfigurationError(
+                f"{step.id.partition(':')[2]}: {error.strerror or error}. What was written before "
+                "is in the journal: run setup again, or `portal setup --undo`."
+            ) from None
+
+
+def follow(place: Place, journal: Journal, web: WebServer | None, say: Say) -> list[str]:
+    """Do what is pending: restarts and reloads. Return the commands that are left to the reader
+    where systemd does not run. Raises PortalError."""
+    if web and f"reload {web.reload}" in journal.pending:
+        _test(web, place, journal)
+    left = []
+    for action in sorted(journal.pending, key=_order):
+        verb, _, unit = action.partition(" ")
+        argv = [
+            "systemctl",
+            *([verb] if verb == "daemon-reload" else _verb(verb, unit)),
+            *unit.split(),
+        ]
+        if place.runs_systemd:
+            # It can take as long as the Hub's start: it waits for its web service.
+            answer = ask([place.program("systemctl") or "systemctl", *argv[1:]], 300)
+            if not answer.good:
+                raise ConfigurationError(
+                    f"{' '.join(argv)} has failed: {answer.words} "
+                    f"See: journalctl -u {unit or 'init'}"
+                )
+            say(f"done: {' '.join(argv)}")
+            journal.done(action)
+        else:
+            left.append(" ".join(argv))
+    return left
+
+
+def stopped(place: Place) -> list[str]:
+    """Return the portal's units that do not run."""
+    systemctl = place.program("systemctl")
+    if not place.runs_systemd:
+        return []
+    return [unit for unit in (PROXY_UNIT, HUB_UNIT) if not ask([systemctl, "is-active", unit]).good]
+
+
+def _order(action: str) -> tuple[int, str]:
+    """Sort units' files before the units, and the proxy before the Hub, which asks it."""
+    ranks = ("daemon-reload", f"restart {PROXY_UNIT}", f"restart {HUB_UNIT}")
+    return (ranks.index(action) if action in ranks else len(ranks), action)
+
+
+def _verb(verb: str, unit: str) -> list[str]:
+    return ["reload-or-restart" if verb == "reload" else verb]
+
+
+def _test(web: WebServer, place: Place, journal: Journal) -> None:
+    """Test the web server's configuration; put back what was there if it is refused. Raises
+    ConfigurationError."""
+    answer = ask(web.test)
+    if answer.good:
+        return
+    paths = {str(place.path(path)) for path, _ in web.files}
+    for step, entry in reversed(list(journal.entries.items())):
+        ours = entry.get("path") in paths or step.startswith("command:web a2ensite")
+        if ours:
+            try:
+                take_back(step, entry, place)
+            except (OSError, PortalError):
+                continue
+            journal.forget(step)
+    journal.done(f"reload {web.reload}")
+    raise ConfigurationError(
+        f"{web.name} refuses the configuration, so its files are as they were: {answer.words} Mend "
+        f"that ({' '.join(map(os.path.basename, web.test[:2]))}), and run setup again."
+    )
