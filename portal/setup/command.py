@@ -171,7 +171,7 @@ class SetupApp(SiteCommand):
 
     def _undo(self, place: Place) -> bool:
         journal = Journal(place)
-        if not journal.entries:
+        if not journal.entries and not journal.path.exists():
             print("Nothing to undo.")
             return True
         if not self.options.keep_edited:

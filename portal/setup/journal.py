@@ -98,8 +98,8 @@ class Journal:
     def begin(self, step: str, entry: dict[str, Any], then: tuple[str, ...] = ()) -> None:
         """Write down that ``step`` changes something now, and what follows ``then``. What was
         there before the first setup stays known."""
-        if step in self.entries:
-            entry = {**entry, "before": self.entries[step].get("before")}
+        if "before" in (known := self.entries.get(step, {})):
+            entry = {**entry, "before": known["before"]}
         self.entries[step] = entry
         self.pending += [action for action in then if action not in self.pending]
         self.save()

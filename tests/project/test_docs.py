@@ -21,7 +21,6 @@ import portal
 import spawners
 from docs import reference
 from portal.__main__ import PortalCommand
-from portal.backup.command import ArchiveCommand
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.definitions.document import read_document
 from portal.courses.definition.document import read_course
@@ -124,7 +123,7 @@ def test_commands_of_portal_exist(path: Path) -> None:
             app = getattr(importlib.import_module(module), kind)
             for option in re.findall(r" --?([a-z][a-z-]*)", rest):
                 known = set(app.aliases) | set(app.flags) | {"help"}
-                if issubclass(app, ArchiveCommand):  # its options are no settings
+                if hasattr(app, "parser"):  # its options are no settings
                     known = set(re.findall(r" --([a-z-]+)", app.parser().format_help()))
                 assert option in known, f"{path.name} names portal {name} --{option}"
 

@@ -59,12 +59,15 @@ class EndpointParts:
         )
         self.tests = ModelTests(services.store, self.keeper.changed.set, services.log)
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
-            "keeper of endpoints": self.keeper.run,
             "tests of the catalog of models": self.tests.run,
             "owners of endpoints": self.owners.run,
-            "requests that wait at endpoints": self.keeper.listen,
-            "figures of endpoints": self.figures.run,
         }
+        if self.gateway.offered:
+            self.tasks |= {
+                "keeper of endpoints": self.keeper.run,
+                "requests that wait at endpoints": self.keeper.listen,
+                "figures of endpoints": self.figures.run,
+            }
 
     @cached_property
     def models(self) -> ModelCatalog:

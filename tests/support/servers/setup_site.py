@@ -1,5 +1,5 @@
-"""Submit host in namespaces of its own, for real runs of ``portal setup``: a copy of /etc, a network
-with one address that nodes reach, Slurm with accounting, and an LDAP server.
+"""Submit host in namespaces of its own, for real runs of ``portal setup``: a copy of /etc, a
+network with one address that nodes reach, Slurm with accounting, and an LDAP server.
 
     python setup_site.py WORK COMMAND …      # as root, in UNSHARE; COMMAND finds WORK/answers.yaml
 """
