@@ -3,6 +3,8 @@
 #   make unit    run the tests that start no process, in about a minute
 #   make test    run the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
 #   make release build sdists, wheels and bills of materials into dist/
+#   make package build the release, and a package for this release of Debian
+#   make test-package  as root, install, start and purge it in a bare root
 #   make test-live   run Slurm and the Hub on newer versions of Slurm
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
@@ -15,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would com
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset unit test test-live bench lint docs pictures release clean
+.PHONY: run stop status reset unit test test-live bench lint docs pictures release package test-package clean
 .DEFAULT_GOAL := run
 
 run:
@@ -43,6 +45,10 @@ test-live:
 	@sh deploy/install.sh test
 	@exec "$(BIN)/python" -m tests.side_by_side live
 
+test-package:
+	@sh deploy/install.sh test
+	@exec "$(BIN)/python" -m tests.live_package
+
 bench:
 	@sh deploy/install.sh test
 	@exec "$(BIN)/python" -m tests.benchmarks $(ARGS)
@@ -56,6 +62,10 @@ lint:
 release:
 	@sh deploy/install.sh test
 	@"$(BIN)/python" deploy/release.py
+
+package:
+	@sh deploy/install.sh test
+	@"$(BIN)/python" deploy/package.py
 
 docs:
 	@sh deploy/install.sh test

@@ -1,5 +1,5 @@
 """The command ``portal proxy``: configurable-http-proxy as a release brings it, with the limits and
-the module that the portal needs. Node.js comes with the extra ``proxy``, or is the system's."""
+the module that the portal needs. Its Node.js is that of the extra ``proxy``, else the system's."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ class ProxyApp(Application):
         except PortalError as error:
             print(error.message, file=sys.stderr)
             self.exit(1)
+        print(
+            f"portal proxy {__version__} starts {' '.join(command[:2])}",
+            file=sys.stderr,
+            flush=True,
+        )
         os.execve(command[0], command, {**os.environ, **variables})  # noqa: S606
 
 
@@ -47,8 +52,8 @@ def proxy_command() -> list[str]:
     script = data_path("deploy") / "proxy" / _SCRIPT
     if not script.is_file():
         raise ConfigurationError(
-            "This installation has no proxy of its own: it was not made from a release. Install "
-            f"configurable-http-proxy with npm, as {script.parents[3]}/package.json names it."
+            "This installation has no proxy: it was made from a source that had none. Install the "
+            "wheel of a release, or run `sh deploy/install.sh assets` in the source first."
         )
     return [_node(), str(script)]
 
@@ -62,7 +67,7 @@ def proxy_variables() -> dict[str, str]:
 
 
 def _node() -> str:
-    found = [shutil.which("node"), _packaged_node()]
+    found = [_packaged_node(), shutil.which("node")]  # the one that the release was tried with
     for program in found:
         if program and _is_new(program):
             return program

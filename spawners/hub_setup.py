@@ -11,6 +11,7 @@ from typing import Any
 from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
+from portal import __version__
 from portal.errors import ConfigurationError
 from portal.features import add_works
 from portal.fixed_settings import warn_of_fixed
@@ -48,7 +49,9 @@ def set_up_hub() -> None:
 def _configured(change: Any) -> None:
     hub = change.owner
     warn_of_fixed(hub.config, hub.log)
-    hub.template_vars = {**hub.template_vars, "portal_navigation": FOR_PAGES}
+    hub.log.info("Data Scientist Portal %s", __version__)
+    own = {"portal_navigation": FOR_PAGES, "portal_version": __version__}
+    hub.template_vars = {**hub.template_vars, **own}
     try:
         add_works(hub.config)
     except ConfigurationError as error:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from . import __version__
 from .course import grades, together
 from .home.welcome import welcome
 from .imports import import_json_schema, import_singleuser
@@ -27,6 +28,7 @@ _KERNEL_SPECS = "portal_session.kernels.kernels.SessionKernelSpecs"
 
 def main() -> None:
     """Run until the server ends. Exits with 72 and a sentence if JupyterLab is missing."""
+    print(f"portal-session {__version__}", file=sys.stderr)
     welcome(os.environ, Path.home())
     set_places(os.environ)
     set_shell(os.environ)

@@ -199,7 +199,7 @@ class PortalService(Application):
             max_body_size=self.max_body,
         )
         await self._listen(server, address.port or 80, address.hostname or "127.0.0.1")
-        self.log.info("Serving %s at %s", self.prefix, address.geturl())
+        self.log.info("Portal %s serves %s at %s", __version__, self.prefix, address.geturl())
         life = BackgroundTasks(parts)
         life.start()
         await stop.wait()

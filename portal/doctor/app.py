@@ -75,6 +75,8 @@ class DoctorApp(Application):
                 f"Unknown check: {', '.join(unknown)}. Known: {', '.join(known)}.", file=sys.stderr
             )
             self.exit(2)
+        if not self.json:
+            print(f"Data Scientist Portal {__version__}\n", flush=True)
         findings = asyncio.run(self.examine(site))
         if self.json:
             print(as_json(findings))

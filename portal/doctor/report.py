@@ -7,6 +7,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from portal import __version__
+
 from .finding import Finding, Level
 
 _MARKS = {
@@ -58,9 +60,11 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """Return ``{"ok": bool, "findings": […]}``; ``ok`` is false if there is a failure."""
+    """Return ``{"version": …, "ok": bool, "findings": […]}``; ``ok`` is false if there is a
+    failure."""
     return json.dumps(
         {
+            "version": __version__,
             "ok": not failed(findings),
             "findings": [finding.model_dump(mode="json") for finding in findings],
         },

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 
+from .. import __version__
 from ..command import SiteCommand
 from ..errors import ConfigurationError, InvalidRequest
 from .access import Access
@@ -124,7 +125,7 @@ class Running:
             told = StateServer(places, callers, changes)
             await told.start(self._directory)
             looking = asyncio.create_task(self._look(places))
-            self._log.info("The gateway listens on %s:%d", self._ip, self._port)
+            self._log.info("Gateway %s listens on %s:%d", __version__, self._ip, self._port)
             await stopped.wait()
             listening.close()
             forwarding.closing = True  # connections end with their request

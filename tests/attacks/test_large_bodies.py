@@ -17,6 +17,7 @@ from served import Served, served
 from tornado.web import HTTPError, RequestHandler
 
 from portal.paths import data_path
+from portal.proxy import proxy_variables
 from portal.web import cookies
 from portal.web.application import BoundedApplication
 from spawners.config.proxy import SessionProxy
@@ -205,7 +206,8 @@ def test_units_have_an_end_of_memory(unit: str) -> None:
 
 def test_the_proxy_reads_as_much_as_the_hub() -> None:
     unit = data_path("deploy") / "systemd" / "data-scientist-portal-proxy.service"
-    assert f"NODE_OPTIONS=--max-http-header-size={cookies.HEADERS} " in unit.read_text()
+    assert re.search(r"^ExecStart=\S+/portal proxy ", unit.read_text(), re.MULTILINE)
+    assert f"--max-http-header-size={cookies.HEADERS} " in proxy_variables()["NODE_OPTIONS"]
 
 
 @pytest.mark.parametrize("site", ["", "--trace-warnings", "--max-http-header-size=5"])

@@ -29,8 +29,8 @@ async def proxy(site: Site) -> Result:
     if not program:
         return failure(
             f"{args[0]} is not installed",
-            "npm install -g configurable-http-proxy, or set "
-            "c.ConfigurableHTTPProxy.command to its path.",
+            "Run `portal proxy` as a unit of its own "
+            "(deploy/systemd/data-scientist-portal-proxy.service).",
         )
     answer = await ask([program, *args[1:], "--version"])
     version = answer.stdout.strip()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any, Literal
 
+import jupyterhub
 from pydantic import BaseModel, RootModel
 from pydantic.json_schema import models_json_schema
 
@@ -80,7 +81,24 @@ class OpenApiEndpoint(Endpoint):
         self.finish(self.settings["openapi"])
 
 
-ENDPOINTS = (OpenApiEndpoint,)
+class Versions(Frozen):
+    """Versions of what answers here."""
+
+    portal: str
+    jupyterhub: str
+
+
+class VersionEndpoint(Endpoint):
+    """Version of this portal."""
+
+    path = "version"
+
+    @Operation("Version of the portal and of its JupyterHub")
+    async def on_get(self) -> Versions:
+        return Versions(portal=__version__, jupyterhub=jupyterhub.__version__)
+
+
+ENDPOINTS = (OpenApiEndpoint, VersionEndpoint)
 
 
 def document(endpoints: Iterable[type[Endpoint]], prefix: str) -> dict[str, Any]:

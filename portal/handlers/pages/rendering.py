@@ -22,6 +22,7 @@ from jupyterhub._data import DATA_FILES_PATH
 from tornado.web import StaticFileHandler
 from traitlets.config import LazyConfigValue
 
+from portal import __version__
 from portal.models.person import Person
 from portal.navigation import FOR_PAGES
 from portal.paths import data_path
@@ -123,6 +124,7 @@ class Pages:
                 "xsrf_token": xsrf,
                 "portal_prefix": self.prefix,
                 "portal_navigation": FOR_PAGES,
+                "portal_version": __version__,
                 "now": time.time(),
                 "person": person,
                 **variables,

@@ -90,11 +90,12 @@ def make(suite: str, cache: Path) -> Path:
     with locked(root.parent, suite, print):
         if not root.exists():
             with new_directory(root) as new:
-                _fill(new, suite, mirror, packages)
+                fill(new, suite, mirror, packages)
     return root
 
 
-def _fill(new: Path, suite: str, mirror: str, packages: Sequence[str]) -> None:
+def fill(new: Path, suite: str, mirror: str, packages: Sequence[str]) -> None:
+    """Fill the folder ``new`` with ``suite`` and ``packages``. Raises NoRoot."""
     log = new.parent / f"{suite}.log"
     with log.open("w") as output:
 
