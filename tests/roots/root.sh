@@ -27,10 +27,13 @@ make_root() { # suite root [mirror]
     noble) debootstrap --no-check-gpg --variant=minbase --components=main,universe --include=$packages "$1" "$2" "$mirror" ;;
     *) fail "$1 is none of bookworm, trixie, noble." ;;
   esac
+  # Certificates that this machine's administrators trust: their network may need them.
+  find /usr/local/share/ca-certificates -name '*.crt' -exec cp {} "$2/usr/local/share/ca-certificates/" \;
+  chroot "$2" update-ca-certificates >/dev/null
   echo "$1" >"$2/etc/hostname"
   rm -f "$2/etc/resolv.conf"
   echo 'nameserver 10.0.2.3' >"$2/etc/resolv.conf"
-  printf '127.0.0.1 localhost\n10.0.2.100 %s portal.example.org\n10.0.2.2 ldap.example.org\n' "$1" >"$2/etc/hosts"
+  printf '127.0.0.1 localhost\n10.0.2.100 %s portal.example.org portal-doctor.portal.example.org ada.portal.example.org\n10.0.2.2 ldap.example.org\n' "$1" >"$2/etc/hosts"
 }
 
 # Runs as process 1 of the new namespaces. All its mounts end with them.
@@ -92,7 +95,7 @@ boot() { # root
 run() { # root command…
   first=$(cat "$1.pid" 2>/dev/null) || fail "$1 is not booted."
   shift
-  nsenter -t "$first" -m -p -i -u -n -C -r -w env -i HOME=/root LANG=C.UTF-8 TERM=dumb \
+  nsenter -t "$first" -m -p -i -u -n -C -r -w env -i HOME=/root LANG=C.UTF-8 TERM=dumb PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 

@@ -60,8 +60,11 @@ for person in ada grace; do
 done
 
 # -- Slurm ------------------------------------------------------------------------------------------
+# From MariaDB 11.6 on, slurmdbd loses updates without this; older ones do not know it.
+printf '[mariadbd]\nloose_innodb_snapshot_isolation=OFF\n' >/etc/mysql/mariadb.conf.d/90-slurm.cnf
+systemctl enable --now munge mariadb
+systemctl restart mariadb
 mysql -e "CREATE DATABASE IF NOT EXISTS slurm_acct_db; CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket; GRANT ALL ON slurm_acct_db.* TO slurm@localhost"
-[ "$suite" = bookworm ] || printf '[mariadbd]\ninnodb_snapshot_isolation=OFF\n' >/etc/mysql/mariadb.conf.d/90-slurm.cnf
 install -o slurm -g slurm -m 0600 /dev/stdin /etc/slurm/slurmdbd.conf <<END
 AuthType=auth/munge
 DbdHost=localhost
@@ -101,8 +104,6 @@ case $suite in
   *) echo CgroupPlugin=disabled ;;
 esac >/etc/slurm/cgroup.conf
 install -d -o slurm -g slurm /var/lib/slurm/slurmctld /var/lib/slurm/slurmd /var/log/slurm
-systemctl enable --now munge mariadb
-systemctl restart mariadb
 systemctl restart slurmdbd
 until sacctmgr -n list cluster >/dev/null 2>&1; do sleep 1; done
 sacctmgr -i add cluster site || true
