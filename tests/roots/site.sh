@@ -100,8 +100,8 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=1-0 DefaultTime=60 DefMemPerCPU
 END
 # No cgroups: the machine's may be of version 1, which the root does not have.
 case $suite in
-  bookworm) echo CgroupPlugin=cgroup/v1 ;; # Slurm 22.05 knows no "disabled"
-  *) echo CgroupPlugin=disabled ;;
+  trixie) echo CgroupPlugin=disabled ;;
+  *) echo CgroupPlugin=cgroup/v1 ;; # Slurm before 24.05 knows no "disabled"
 esac >/etc/slurm/cgroup.conf
 install -d -o slurm -g slurm /var/lib/slurm/slurmctld /var/lib/slurm/slurmd /var/log/slurm
 systemctl restart slurmdbd
