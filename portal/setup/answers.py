@@ -204,6 +204,13 @@ QUESTIONS = {
         Question("host_name", "Name of the portal for browsers", _dns, when="https"),
         Question("certificate", "Its certificate with the chain", _path, when="https"),
         Question("certificate_key", "The certificate's key", _path, when="https"),
+        Question(
+            "session_hosts",
+            "Hosts of their own for sessions, *.NAME: needs DNS and certificate for them",
+            _truth,
+            False,
+            when="https",
+        ),
         Question("environment", "First environment: an image, or a venv on the nodes", _path),
         Question("test_user", "User for a test session at the end", _account),
     )

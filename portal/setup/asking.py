@@ -25,12 +25,14 @@ def ask_missing(
             continue
         default = found.get(key, question.default)
         while True:
-            line = read(f"{question.words}{_shown(default)}: ").strip()
             try:
+                line = read(f"{question.words}{_shown(default)}: ").strip()
                 value = question.read(line) if line else default
             except InvalidRequest as error:
                 print(error.message, file=sys.stderr)
                 continue
+            except EOFError:
+                raise InvalidRequest(f"{key} is not answered. Nothing was changed.") from None
             if value or not question.needed:
                 answers[key] = value
                 break
@@ -45,7 +47,10 @@ def ask_password(words: str) -> str:
 
 def agreed(words: str, read: Input = input) -> bool:
     """Return True if the reader agrees."""
-    return read(f"{words} [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        return read(f"{words} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        raise InvalidRequest("There is no terminal to ask. Add --yes.") from None
 
 
 def _is_asked(question: Question, answers: dict[str, Any], found: dict[str, Any]) -> bool:

@@ -159,6 +159,8 @@ class SetupApp(SiteCommand):
         if off := stopped(place):
             print(f"Not running: {', '.join(off)}. See: journalctl -u {off[0]}", file=sys.stderr)
             return False
+        trial = Trial(answers, place, _say)
+        asyncio.run(trial.wait())  # it makes its databases, which the doctor looks at
         words = ["portal", "doctor", f"--config={CONFIG}"]
         if answers["test_user"]:
             words.append(f"--person={answers['test_user']}")
@@ -166,7 +168,7 @@ class SetupApp(SiteCommand):
         good = run_as_hub(answers, place, words).returncode == 0
         if answers["test_user"]:
             print(f"Test session of {answers['test_user']}:")
-            asyncio.run(Trial(answers, place, _say).run())
+            asyncio.run(trial.run())
         return good
 
     def _undo(self, place: Place) -> bool:

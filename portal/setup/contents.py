@@ -11,8 +11,7 @@ from portal.errors import ConfigurationError
 from portal.paths import data_path
 
 from . import quoting
-from .https import covers_sessions
-from .place import ETC, Place
+from .place import ETC
 
 _PACKAGED = "/opt/data-scientist-portal/venv/bin/"
 SLURM_ENV = f"{ETC}/slurm.env"
@@ -49,7 +48,7 @@ def slurm_env(answers: dict[str, Any]) -> str:
     return f'SLURM_CONF="{answers["slurm_conf"]}"\n'
 
 
-def configuration(answers: dict[str, Any], place: Place) -> str:
+def configuration(answers: dict[str, Any]) -> str:
     """Return the Hub's configuration: the portal's, the site's answers, and its own files last."""
     proxy, api, hub, service = answers["ports"]
     address = answers["hub_address"]
@@ -75,7 +74,7 @@ def configuration(answers: dict[str, Any], place: Place) -> str:
         "JupyterHub.hub_connect_url": f"http://{address}:{hub}",
         "ConfigurableHTTPProxy.should_start": False,
         "ConfigurableHTTPProxy.api_url": f"http://127.0.0.1:{api}",
-        **_origin(answers, place),
+        **_origin(answers),
         "LDAPAuthenticator.servers": answers["ldap_servers"],
         "LDAPAuthenticator.ca_file": answers["ldap_ca_file"],
         "LDAPAuthenticator.people_base": answers["ldap_people_base"],
@@ -124,7 +123,7 @@ def environment(path: str) -> tuple[str, str]:
     return name, "\n".join(lines) + "\n"
 
 
-def unit(name: str, answers: dict[str, Any], place: Place) -> str:
+def unit(name: str, answers: dict[str, Any]) -> str:
     """Return a packaged unit with this installation's paths, account and ports."""
     text = (data_path("deploy") / "systemd" / name).read_text()
     proxy, api, hub, _ = answers["ports"]
@@ -141,9 +140,11 @@ def unit(name: str, answers: dict[str, Any], place: Place) -> str:
         ("\nGroup=portal\n", f"\nGroup={answers['account']}\n"),
     ):
         text = text.replace(old, new)
+    # Pages of a checkout that is not here.
+    text = re.sub(r"^Documentation=file:///opt/.*\n", "", text, flags=re.MULTILINE)
     # `portal proxy` sets these variables itself.
     text = re.sub(r'(#.*\n)*Environment="NODE_OPTIONS[^"]*"\n', "", text)
-    if _origin(answers, place).get("JupyterHub.subdomain_host"):
+    if _origin(answers).get("JupyterHub.subdomain_host"):
         text = text.replace("$PROXY_OPTIONS", "--host-routing $PROXY_OPTIONS")
     # The first word of a command line takes no variables, and a quoted one may have spaces.
     return (
@@ -157,13 +158,12 @@ def unit(name: str, answers: dict[str, Any], place: Place) -> str:
     )
 
 
-def _origin(answers: dict[str, Any], place: Place) -> dict[str, Any]:
-    """Return the settings of the portal's own name; with a wildcard certificate, sessions have
-    hosts of their own."""
+def _origin(answers: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the portal's own name, and of the hosts of sessions below it."""
     if answers["https"] == "none":
         return {}
     url = f"https://{answers['host_name']}"
-    if not covers_sessions(place, answers):
+    if not answers["session_hosts"]:
         return {"JupyterHub.public_url": url}
     return {
         "JupyterHub.public_url": url,

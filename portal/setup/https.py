@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from dataclasses import dataclass
 from typing import Any
@@ -126,7 +127,7 @@ def web_server(answers: dict[str, Any], place: Place) -> WebServer | None:
     if kind == "none":
         return None
     names = [answers["host_name"]]
-    if covers_sessions(place, answers):
+    if answers["session_hosts"]:
         names.append(f"*.{names[0]}")
     values = {
         "name": names[0],
@@ -163,6 +164,23 @@ def certificate_trouble(place: Place, answers: dict[str, Any]) -> str:
         context.load_cert_chain(place.path(certificate), place.path(key), password=lambda: "")
     except (OSError, ValueError) as error:
         return f"certificate: {certificate} and {key} do not belong together ({error})."
+    if answers["session_hosts"] and not covers_sessions(place, answers):
+        return f"session_hosts: {certificate} is not for *.{answers['host_name']}, too."
+    return ""
+
+
+def name_trouble(answers: dict[str, Any]) -> str:
+    """Return which name of the portal this machine cannot resolve; "" if it can."""
+    if answers["https"] == "none" or not answers["session_hosts"]:
+        return ""
+    name = f"some-session.{answers['host_name']}"
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return (
+            f"session_hosts: {name} has no address. Add *.{answers['host_name']} to the DNS, or "
+            "answer false."
+        )
     return ""
 
 

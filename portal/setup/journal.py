@@ -120,12 +120,17 @@ class Journal:
         put(self.path, Kept(json.dumps(data, indent=1).encode(), 0o600, os.geteuid(), os.getegid()))
 
 
+def beside(path: Path) -> Path:
+    """Return where something is made before it takes its place at ``path``."""
+    return path.with_name(f".{path.name}{_NEW}")
+
+
 def put(path: Path, new: Kept) -> None:
     """Put a file in its place at once: beside it first, on the disk, then renamed. Raises OSError;
     what was there is there then."""
-    beside = path.with_name(f".{path.name}{_NEW}")
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    trial = beside(path)
+    trial.unlink(missing_ok=True)
+    descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(new.content)
@@ -133,9 +138,9 @@ def put(path: Path, new: Kept) -> None:
             os.fchown(file.fileno(), new.uid, new.gid)
             os.fchmod(file.fileno(), new.mode)
             os.fsync(file.fileno())
-        beside.rename(path)
+        trial.rename(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        trial.unlink(missing_ok=True)
         raise
     _sync(path.parent)
 
@@ -143,7 +148,7 @@ def put(path: Path, new: Kept) -> None:
 def remove(path: Path) -> None:
     """Remove a file, and what a setup that was ended left beside it."""
     path.unlink(missing_ok=True)
-    path.with_name(f".{path.name}{_NEW}").unlink(missing_ok=True)
+    beside(path).unlink(missing_ok=True)
     if path.parent.is_dir():
         _sync(path.parent)
 

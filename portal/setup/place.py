@@ -67,8 +67,10 @@ class Answer:
 
     def __init__(self, status: int, stdout: str, stderr: str) -> None:
         self.good, self.stdout = status == 0, stdout
-        lines = (stderr.strip() or stdout.strip()).splitlines()
-        self.words = lines[-1].strip() if lines else f"status {status}"
+        lines = (stderr.strip() or stdout.strip()).splitlines() or [f"status {status}"]
+        # nginx and others warn first.
+        errors = [line for line in lines if "[emerg]" in line or "error" in line.lower()]
+        self.words = (errors or lines)[0].strip()
 
 
 def ask(argv: Sequence[str], seconds: float = 30, **variables: str) -> Answer:

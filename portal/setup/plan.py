@@ -30,8 +30,8 @@ def plan(answers: dict[str, Any], password: str, place: Place) -> list[Step]:
         Folder(contents.ENVIRONMENTS, 0o755),
         Folder(contents.OWN_SETTINGS, 0o755),
         Folder(STATE, 0o755),
-        Folder(HUB, 0o700, account),
-        Folder(answers["log_directory"], 0o711, account),
+        Folder(HUB, 0o700, account, strict=True),
+        Folder(answers["log_directory"], 0o711, account, strict=True),
     ]
     if answers["slurm_conf"]:
         steps.append(File(contents.SLURM_ENV, contents.slurm_env(answers)))
@@ -44,14 +44,14 @@ def plan(answers: dict[str, Any], password: str, place: Place) -> list[Step]:
         steps.append(File(contents.PASSWORD, text, 0o600, account, secret=True))
     token = File(SECRETS, _secrets(place), 0o600, secret=True, then=(RESTART_PROXY, *hub))
     token.replace = True  # it has what was there
-    steps += [token, File(CONFIG, contents.configuration(answers, place), then=hub)]
+    steps += [token, File(CONFIG, contents.configuration(answers), then=hub)]
     if answers["environment"]:
         name, text = contents.environment(answers["environment"])
         steps.append(File(f"{contents.ENVIRONMENTS}/{name}.yaml", text))
     if answers["operator"]:
         steps += _slurm(answers)
     for unit, restart in ((PROXY_UNIT, RESTART_PROXY), (HUB_UNIT, RESTART_HUB)):
-        text = contents.unit(unit, answers, place)
+        text = contents.unit(unit, answers)
         steps.append(File(f"{UNITS}/{unit}", text, then=(RELOAD, restart)))
     systemctl = place.program("systemctl")
     for unit in (PROXY_UNIT, HUB_UNIT):

@@ -22,7 +22,7 @@ from portal.proxy import proxy_command
 from . import contents
 from .finding.machine import is_taken
 from .finding.slurm import configuration, is_own
-from .https import certificate_trouble
+from .https import certificate_trouble, name_trouble
 from .place import ETC, STATE, UNITS, Place, ask
 from .plan import HUB_UNIT, PROXY_UNIT
 
@@ -41,8 +41,9 @@ def missing(
     yield from _people(answers, place)
     yield from _slurm(answers)
     yield from _ldap(answers, password, place)
-    if trouble := certificate_trouble(place, answers):
-        yield trouble
+    for trouble in (certificate_trouble(place, answers), name_trouble(answers)):
+        if trouble:
+            yield trouble
     if not listening:
         for port in filter(is_taken, answers["ports"]):
             yield (
@@ -93,8 +94,12 @@ def _closed(path: Path) -> str:
 
 
 def _places(answers: dict[str, Any], place: Place) -> Iterator[str]:
+    said = set()
     for folder in (ETC, STATE, UNITS, "/etc/sudoers.d"):
         path = _existing(place.path(folder))
+        if (disk_number := path.stat().st_dev) in said:
+            continue  # one sentence for a file system
+        said.add(disk_number)
         if not os.access(path, os.W_OK):  # also for root: the file system is mounted read-only
             yield f"{path} is read-only. Mount it writable, and run setup again."
         elif (free := disk.free(path)) is not None and free < _ROOM:
@@ -105,19 +110,34 @@ def _places(answers: dict[str, Any], place: Place) -> Iterator[str]:
     state = place.path(STATE)
     if state.is_dir() and state.stat().st_uid not in (0, os.geteuid()):
         yield f"{state} belongs to another account than root: chown root:root {state}"
-    logs = _existing(place.path(answers["log_directory"]))
+    yield from _logs(answers, place)
+
+
+def _logs(answers: dict[str, Any], place: Place) -> Iterator[str]:
+    """Check the folder of the logs, which is often on a file system of others."""
+    account, wanted = answers["account"], place.path(answers["log_directory"])
+    logs = _existing(wanted)
+    numbers = place.numbers(account, account)
+    status = logs.stat()
     if not logs.is_dir():
         yield f"log_directory: {logs} is no folder."
-    elif logs == place.path(answers["log_directory"]).parent and _is_open(logs):
+    elif numbers and logs == wanted and (status.st_uid, status.st_gid) == numbers:
+        return
+    elif logs == wanted and any(logs.iterdir()):
+        yield (
+            f"log_directory: {logs} is another account's and not empty, and setup would give it to "
+            f"{account}. Answer a folder of its own, e.g. {wanted}/portal-log."
+        )
+    elif not os.access(logs, os.W_OK):
+        yield (
+            f"log_directory: root may not write in {logs}. Make the folder where it may: "
+            f"install -d -o {account} -g {account} -m 0711 {wanted}"
+        )
+    elif logs != wanted and status.st_mode & 0o1002 == 0o0002:
         yield (
             f"log_directory: everybody may write in {logs}, and could put another folder in its "
             "place. Answer a folder below one that is root's."
         )
-
-
-def _is_open(folder: Path) -> bool:
-    mode = folder.stat().st_mode
-    return bool(mode & 0o002) and not mode & 0o1000
 
 
 def _existing(path: Path) -> Path:
@@ -201,10 +221,25 @@ def _slurm(answers: dict[str, Any]) -> Iterator[str]:
         )
         if not answer.good:
             yield f"slurmdbd does not answer: {answer.words}"
+        yield from _slurm_account(answers, variables)
     if not is_own(answers["hub_address"]):
         yield (
             f"hub_address: {answers['hub_address']} is no address of this machine that another one "
             "reaches. Answer the address in the nodes' network."
+        )
+
+
+def _slurm_account(answers: dict[str, Any], variables: dict[str, str]) -> Iterator[str]:
+    """Check that Slurm's account with the name of the Hub's is nobody else's: no job may be
+    submitted with it."""
+    name = answers["account"]
+    words = ["show", "assoc", f"account={name}", "format=User"]
+    found = ask([f"{answers['slurm_bin']}/sacctmgr", "-n", "-P", *words], 20, **variables)
+    others = sorted({*found.stdout.split()} - {name})
+    if others:
+        yield (
+            f"account: Slurm's account {name} is used by {', '.join(others[:3])}, and setup would "
+            "let nobody submit jobs with it. Answer another name."
         )
 
 

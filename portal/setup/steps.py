@@ -12,7 +12,7 @@ from typing import Any
 
 from portal.errors import ConfigurationError, Conflict
 
-from .journal import Journal, Kept, put, remove
+from .journal import Journal, Kept, beside, put, remove
 from .place import Place, ask
 
 
@@ -37,11 +37,12 @@ class Step:
 
 
 class Folder(Step):
-    """Folder with a mode and an owner. Folders above it are made as root's, as mkdir does."""
+    """Folder with a mode and an owner. Folders above it are made as root's, as mkdir does.
+    ``strict``: one that is there gets both; else it stays as the site has it."""
 
-    def __init__(self, path: str, mode: int, owner: str = "root") -> None:
+    def __init__(self, path: str, mode: int, owner: str = "root", *, strict: bool = False) -> None:
         super().__init__(f"folder:{path}")
-        self.path, self.mode, self.owner = path, mode, owner
+        self.path, self.mode, self.owner, self.strict = path, mode, owner, strict
 
     def needed(self, place: Place, journal: Journal) -> bool:
         path, numbers = place.path(self.path), place.numbers(self.owner, self.owner)
@@ -49,6 +50,8 @@ class Folder(Step):
             if path.exists() or path.is_symlink():
                 raise Conflict(f"{path} is not a folder. Move it away, or answer another one.")
             return True
+        if not self.strict:
+            return False
         status = path.stat()
         return (status.st_uid, status.st_gid) != numbers or status.st_mode & 0o7777 != self.mode
 
@@ -68,18 +71,22 @@ class Folder(Step):
             {"kind": "folder", "path": str(path), "made": known or made, "before": before},
             self.then,
         )
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in made[1:]:
-            Path(folder).chmod(0o755)
+        new = path if path.is_dir() else beside(path)
+        if new != path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_folder(new)
+            new.mkdir(mode=0o700)  # fails for a link that somebody put there
         try:
-            os.chown(path, *owned(place, self.owner))
+            os.chown(new, *owned(place, self.owner))
         except PermissionError:
             raise ConfigurationError(
                 f"{path} cannot be given to {self.owner}: root has no rights on that file system. "
                 f"Make it where root has them: install -d -o {self.owner} -g {self.owner} -m "
                 f"{self.mode:04o} {self.path}"
             ) from None
-        path.chmod(self.mode)
+        new.chmod(self.mode)
+        if new != path:
+            new.rename(path)
 
 
 class File(Step):
@@ -87,7 +94,8 @@ class File(Step):
 
     ``check``: a command that gets the file's path and must succeed before it takes its place.
     ``secret``: the content is not shown. ``addition``: the content is that of a file of the site's
-    with something added, so that what is there need not be setup's.
+    with something added, so that what is there need not be setup's. What ``then`` reloads is tested
+    later, so the journal keeps its former content.
     """
 
     def __init__(
@@ -145,7 +153,10 @@ class File(Step):
         # Until the new content is in its place, setup's former one is there.
         former = [now.hash] if known and now else []
         before = now.as_json() if now else None
-        entry = {"kind": "file", "path": str(path), "hashes": [new.hash, *former], "before": before}
+        hashes_now = [new.hash, *former]
+        entry = {"kind": "file", "path": str(path), "hashes": hashes_now, "before": before}
+        if any(action.startswith("reload ") for action in self.then):
+            entry["former"] = before
         journal.begin(self.id, entry, self.then)
         put(path, new)
 

@@ -23,7 +23,7 @@ from portal.errors import NotFound, StartFailed, Unavailable
 
 from . import contents
 from .place import CONFIG, HUB, Place
-from .plan import SECRETS
+from .plan import HUB_UNIT, PROXY_UNIT, SECRETS
 
 _START, _STEP = 600.0, 60.0  # seconds: a job may wait for a node
 Say = Callable[[str], None]
@@ -55,12 +55,14 @@ class Trial:
         proxy, _, hub, _ = answers["ports"]
         self._api, self._proxy = f"http://127.0.0.1:{hub}/hub/api", f"127.0.0.1:{proxy}"
         self._headers: dict[str, str] = {}
-        self._client = AsyncHTTPClient(force_instance=True)
+
+    async def wait(self) -> None:
+        """Wait for the Hub. Raises Unavailable."""
+        with self._timed("the Hub answers"):
+            await self._wait_for_hub()
 
     async def run(self) -> None:
         """Run all of it; the session and the token are gone at the end. Raises PortalError."""
-        with self._timed("the Hub answers"):
-            await self._wait_for_hub()
         with self._timed(f"a token of {self._user}"):
             token = self._token()
         self._headers = {"Authorization": f"token {token['token']}"}
@@ -100,15 +102,29 @@ class Trial:
         return {"environment": name, "gpus": 0, "time": "0:10:00"}
 
     async def _wait_for_hub(self) -> None:
+        """Wait until the proxy has the route of the web service, which the Hub makes at the end of
+        its start."""
         give_up = time.monotonic() + _STEP
-        while True:
-            try:
-                await self._fetch("GET", f"{self._api}/")
-                return
-            except Unavailable:
-                if time.monotonic() > give_up:
-                    raise
-                await asyncio.sleep(0.5)
+        while not await self._has_route():
+            if time.monotonic() > give_up:
+                raise Unavailable(
+                    f"The portal does not answer at http://{self._proxy}/services/portal/. See: "
+                    f"journalctl -u {PROXY_UNIT} -u {HUB_UNIT}"
+                )
+            await asyncio.sleep(0.5)
+
+    async def _has_route(self) -> bool:
+        host = self._answers["host_name"]
+        request = HTTPRequest(
+            f"http://{self._proxy}/services/portal/",
+            headers={"Host": host} if self._answers["https"] != "none" else None,
+            follow_redirects=False,
+        )
+        try:
+            answer = await AsyncHTTPClient().fetch(request, raise_error=False)
+        except (OSError, HTTPClientError):
+            return False
+        return answer.code in (200, 302)
 
     def _token(self) -> dict[str, str]:
         words = ["portal.setup.trial_token", self._user, str(self._place.path(CONFIG))]
@@ -179,7 +195,7 @@ class Trial:
             allow_nonstandard_methods=True,
         )
         try:
-            return await self._client.fetch(request)
+            return await AsyncHTTPClient().fetch(request)
         except HTTPClientError as error:
             raw = error.response.body if error.response else b""
             try:

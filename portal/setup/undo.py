@@ -11,7 +11,7 @@ from typing import Any
 
 from portal.errors import ConfigurationError, Conflict
 
-from .journal import Journal, Kept, put, remove
+from .journal import Journal, Kept, beside, put, remove
 from .place import HUB, STATE, Place, ask
 from .plan import HUB_UNIT, PROXY_UNIT
 from .steps import is_foreign, remove_folder
@@ -124,6 +124,7 @@ def _folder_back(entry: dict[str, Any]) -> str:
             os.chown(path, uid, gid)
             path.chmod(mode)
         return f"restored: {path}"
+    remove_folder(beside(path))
     for folder in map(Path, entry["made"]):
         if not remove_folder(folder):
             return f"kept: {folder}, which is not empty"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
-from portal.errors import ConfigurationError, PortalError
+from portal.errors import ConfigurationError
 
 from .https import WebServer
-from .journal import Journal
+from .journal import Journal, Kept, put
 from .place import Place, ask
 from .plan import HUB_UNIT, PROXY_UNIT
 from .steps import Step
@@ -91,15 +92,15 @@ def _test(web: WebServer, place: Place, journal: Journal) -> None:
         return
     paths = {str(place.path(path)) for path, _ in web.files}
     for step, entry in reversed(list(journal.entries.items())):
-        ours = entry.get("path") in paths or step.startswith("command:web a2ensite")
-        if ours:
-            try:
-                take_back(step, entry, place)
-            except (OSError, PortalError):
-                continue
+        if entry.get("path") in paths and entry["former"]:
+            former = Kept.of_json(entry["former"])
+            put(Path(entry["path"]), former)
+            journal.begin(step, {**entry, "hashes": [former.hash]})
+        elif entry.get("path") in paths or step.startswith("command:web a2ensite"):
+            take_back(step, entry, place)
             journal.forget(step)
     journal.done(f"reload {web.reload}")
     raise ConfigurationError(
-        f"{web.name} refuses the configuration, so its files are as they were: {answer.words} Mend "
-        f"that ({' '.join(map(os.path.basename, web.test[:2]))}), and run setup again."
+        f"{web.name} refuses the configuration, so its files are as they were: {answer.words}. "
+        f"Mend that, try `{shlex.join(web.test)}`, and run setup again."
     )

@@ -63,9 +63,9 @@ def _nslcd(text: str) -> tuple[dict[str, Any], str]:
     words = _words(text)
     bases = {"": "", "passwd": "", "group": ""}
     for value in words.get("base", []):
-        kind, _, base = value.partition(" ")
-        if kind in bases and base:
-            bases[kind] = base.strip()
+        parts = value.split(None, 1)
+        if len(parts) == 2 and parts[0] in bases:
+            bases[parts[0]] = parts[1]
         else:
             bases[""] = value
     return _answers(
@@ -101,10 +101,9 @@ def _words(text: str) -> dict[str, list[str]]:
     """Return the values of each keyword, in small letters."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
-        key, _, value = line.strip().partition(" ")
-        key, _, rest = key.partition("\t")
+        key, *rest = line.split(None, 1)[:2] or [""]
         if key and not key.startswith("#"):
-            found.setdefault(key.lower(), []).append(f"{rest} {value}".strip())
+            found.setdefault(key.lower(), []).append("".join(rest).strip())
     return found
 
 

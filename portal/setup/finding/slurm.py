@@ -58,13 +58,13 @@ def is_own(address: str) -> bool:
         found = {info[4][0] for info in socket.getaddrinfo(address, None)}
     except (OSError, UnicodeError):
         return False
-    if any(str(one).startswith("127.") or one == "::1" for one in found):
+    if any(str(known).startswith("127.") or known == "::1" for known in found):
         return False
-    for one in found:
-        family = socket.AF_INET6 if ":" in str(one) else socket.AF_INET
+    for known in found:
+        family = socket.AF_INET6 if ":" in str(known) else socket.AF_INET
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.bind((str(one), 0))
+                probe.bind((str(known), 0))
         except OSError:
             return False
     return True

@@ -1,16 +1,20 @@
 """Submit host in namespaces of its own, for real runs of ``portal setup``: a copy of /etc, a
 network with one address that nodes reach, Slurm with accounting, and an LDAP server.
 
-    python setup_site.py WORK COMMAND …      # as root, in UNSHARE; COMMAND finds WORK/answers.yaml
+``SubmitHost`` starts this file in its namespaces.
 """
 
 from __future__ import annotations
 
 import os
+import pty
+import re
+import shlex
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 ADDRESS = "10.99.0.1"
 USER, GROUP = "ada", "portal-users"
@@ -64,8 +68,9 @@ def prepare(work: Path, checkout: Path, node_modules: Path) -> None:
     run("useradd", "-m", "-g", GROUP, "-u", "6101", USER)
 
 
-def serve(work: Path, command: list[str]) -> int:
-    """Run the command while Slurm and LDAP run."""
+def serve(work: Path) -> None:
+    """Run Slurm and LDAP until standard input ends; ``ready`` on standard output says that they
+    answer, and that WORK/answers.yaml is written."""
     from small import SmallSlurm
 
     from portal.demo.daemons.slapd import Slapd
@@ -95,16 +100,122 @@ environment: {sys.prefix}
 test_user: {USER}
 """
         )
-        return subprocess.run(command, env={**os.environ, **slurm.env}).returncode
+        print("ready", flush=True)
+        sys.stdin.read()
     finally:
         ldap.stop()
         slurm.stop()
 
 
+class SubmitHost:
+    """Submit host that runs in namespaces of its own until ``stop``."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self._units: list[subprocess.Popen[bytes]] = []
+        self._log = (work / "site.log").open("wb")
+        self._process = subprocess.Popen(
+            [*UNSHARE, sys.executable, __file__, str(work)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        assert self._process.stdout
+        if self._process.stdout.readline() != "ready\n":
+            self.stop()
+            raise RuntimeError((work / "site.log").read_text(errors="replace")[-3000:])
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        self._inside = ["nsenter", "-t", children.read_text().split()[0], "-m", "-n", "-p", "--"]
+        # As a login of root's has it: Slurm's default slurm.conf is not this one.
+        self.env = {**os.environ, "SLURM_CONF": str(work / "slurm/slurm.conf")}
+
+    @property
+    def answers(self) -> str:
+        """Answers for this host."""
+        return (self.work / "answers.yaml").read_text()
+
+    def run(self, *argv: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command there, as root."""
+        return subprocess.run(
+            [*self._inside, *argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self.env,
+            cwd="/",
+            timeout=180,
+            **more,
+        )
+
+    def setup(self, *options: str, **changed: str) -> subprocess.CompletedProcess[str]:
+        """Run ``portal setup`` with the answers, of which some are changed."""
+        lines = [line for line in self.answers.splitlines() if line.split(":")[0] not in changed]
+        lines += [f"{key}: {value}" for key, value in changed.items()]
+        file = self.work / "given.yaml"
+        file.write_text("\n".join(lines) + "\n")
+        return self.run(f"{sys.prefix}/bin/portal", "setup", f"--answers={file}", *options)
+
+    def typed(self, answers: dict[str, str], *options: str) -> str:
+        """Run ``portal setup`` on a terminal; answer each prompt that contains a key, and others
+        with Enter. Return what the terminal showed."""
+        terminal, inside = pty.openpty()
+        argv = [*self._inside, f"{sys.prefix}/bin/portal", "setup", *options]
+        process = subprocess.Popen(
+            argv, stdin=inside, stdout=inside, stderr=inside, env=self.env, start_new_session=True
+        )
+        os.close(inside)
+        shown, seen = "", 0
+        while True:
+            try:
+                shown += os.read(terminal, 4096).decode(errors="replace")
+            except OSError:  # it has ended
+                break
+            prompt = shown[seen:].splitlines()[-1] if shown[seen:] else ""
+            if prompt.endswith((": ", "[y/N] ")):
+                found = next((line for key, line in answers.items() if key in prompt), "")
+                os.write(terminal, f"{found}\n".encode())
+                seen = len(shown)
+        os.close(terminal)
+        process.wait(60)
+        return shown
+
+    def start_unit(self, name: str) -> Path:
+        """Start what a written unit starts, with its account, folder and variables; return the
+        file of its output."""
+        text = self.run("cat", f"/etc/systemd/system/{name}").stdout.replace("\\\n", "")
+        unit = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+        account = unit.get("User", "nobody")
+        group = unit.get("Group", "nogroup")
+        variables = self.run("cat", unit["EnvironmentFile"]).stdout.split()
+        words = shlex.split(unit["ExecStart"].replace("$PROXY_OPTIONS", ""))
+        folder = unit.get("WorkingDirectory", "/")
+        output = self.work / f"{name}.log"
+        with output.open("wb") as log:
+            become = ["setpriv", f"--reuid={account}", f"--regid={group}", "--clear-groups"]
+            clean = ["env", "-i", "-C", folder, "PATH=/usr/sbin:/usr/bin:/bin", *variables]
+            self._units.append(
+                subprocess.Popen([*self._inside, *become, *clean, *words], stdout=log, stderr=log)
+            )
+        return output
+
+    def stop(self) -> None:
+        """End everything that runs there."""
+        for unit in self._units:
+            unit.terminate()
+            unit.wait(60)
+        assert self._process.stdin
+        self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        finally:
+            self._process.kill()
+            self._log.close()
+
+
 if __name__ == "__main__":
     here = Path(__file__).resolve().parents[3]
     sys.path.insert(0, str(here / "tests/slurm_outputs"))
-    folder = Path(sys.argv[1])
-    prepare(folder, here, Path(os.environ["PORTAL_CACHE"]) / "node/node_modules")
+    prepare(Path(sys.argv[1]), here, Path(os.environ["PORTAL_CACHE"]) / "node/node_modules")
     os.chdir("/")
-    sys.exit(serve(folder, sys.argv[2:]))
+    serve(Path(sys.argv[1]))
