@@ -29,6 +29,7 @@ from portal.doctor.checks import all_checks
 from portal.launch.request import option_keys
 from portal.models.catalog.environment import Environment
 from portal.projects.elsewhere.document import read_project
+from portal.setup.answers import QUESTIONS
 from portal.slurm import SlurmRunner
 from portal.work.endpoint.catalog.files import read_model
 from portal.work.endpoint.catalog.model import CatalogModel
@@ -53,6 +54,7 @@ FOLDERS = (
     "docs/",
     "tests/",
 )
+ROLES_ANSWERS = "data_scientist_portal_answers"  # deploy/ansible
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -146,11 +148,10 @@ def test_python_is_python(path: Path) -> None:
         ast.parse(block)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/how-to/existing-cluster.md"])
-def test_the_sites_configuration_is_accepted(name: str, tmp_path: Path) -> None:
+def test_the_sites_configuration_is_accepted(tmp_path: Path) -> None:
     """The Hub takes it, and so do the classes that it configures."""
     config = Config()
-    for number, block in enumerate(blocks(ROOT / name, "python")):
+    for number, block in enumerate(blocks(ROOT / "docs/how-to/existing-cluster.md", "python")):
         whole = block if "get_config()" in block else f"c = get_config()\n{block}"
         (tmp_path / f"part{number}.py").write_text(whole)
         config.merge(PyFileConfigLoader(f"part{number}.py", str(tmp_path)).load_config())
@@ -196,6 +197,11 @@ def test_files_of_environments_courses_and_projects_load(path: Path) -> None:
             read_course(block.encode(), path.name)
         elif block.startswith("format:"):
             read_project(block)
+        elif "log_directory:" in block:  # of setup, in a playbook or as they are
+            data = read_document(block.encode().replace(b"- hosts", b"plays:\n- hosts")).data
+            plays = data.get("plays", [{"roles": [{"vars": {ROLES_ANSWERS: data}}]}])
+            for key, value in plays[0]["roles"][0]["vars"][ROLES_ANSWERS].items():
+                QUESTIONS[key].read(value)
         elif "command:" in block and "example:" in block:
             assert read_model(block.encode(), path.name)[1] == ()
         else:

@@ -69,8 +69,8 @@ _SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # CgroupPlugin of cgroup.conf(5) by the first version of Slurm that knows it, newest first. Without
 # one, 22.05 takes the plugin for cgroup v2 where the kernel has that alone, and slurmd ends if
 # systemd does not answer; the plugin for v1 does nothing unless it is asked. Newer versions require
-# cgroups unless they are told otherwise.
-_NO_CGROUPS = {(23, 2): "disabled", (22, 5): "cgroup/v1"}
+# cgroups unless they are told otherwise; 23.11.4 does not start with "disabled".
+_NO_CGROUPS = {(24, 5): "disabled", (22, 5): "cgroup/v1"}
 
 
 class SlurmPlace:
