@@ -19,8 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would com
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset unit test test-live bench lint docs site dashboards pictures release clean
-.PHONY: run stop status reset unit test test-live bench lint docs pictures release package test-package clean
+.PHONY: run stop status reset unit test test-live bench lint docs site dashboards pictures release package test-package clean
 .DEFAULT_GOAL := run
 
 run:

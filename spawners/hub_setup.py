@@ -38,8 +38,8 @@ def set_up_hub() -> None:
     if isinstance(hub, JupyterHub):
         # Only here: the other programs do not need these modules.
         from .api.routes import install_routes
-        from .config.log_format import set_log_format
         from .config import databases
+        from .config.log_format import set_log_format
         from .hub_patches import apply_patches
 
         set_log_format(hub)
@@ -54,14 +54,13 @@ def set_up_hub() -> None:
 def _configured(change: Any) -> None:
     hub = change.owner
     warn_of_former(hub.config, hub.log)
+    hub.log.info("Data Scientist Portal %s", __version__)
     hub.template_vars = {
         **hub.template_vars,
         "portal_navigation": FOR_PAGES,
+        "portal_version": __version__,
         "portal_request_id": lambda user: request_id(),  # JupyterHub calls it
     }
-    hub.log.info("Data Scientist Portal %s", __version__)
-    own = {"portal_navigation": FOR_PAGES, "portal_version": __version__}
-    hub.template_vars = {**hub.template_vars, **own}
     try:
         add_works(hub.config)
     except ConfigurationError as error:

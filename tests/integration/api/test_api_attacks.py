@@ -13,8 +13,8 @@ import pytest
 from api_client import SERVICE, Caller
 from session_endpoints import parts_on
 
-from portal.logs.formats import OneLineFormatter
 from portal.handlers.base.csv import cell
+from portal.logs.formats import OneLineFormatter
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.plain_text import escaped
 from portal.store import Store
