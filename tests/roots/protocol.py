@@ -66,8 +66,7 @@ def _answer(file: Path, answers: dict[str, object]) -> None:
 
 def _run(root: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", str(SOURCE / "tests/roots/root.sh"), "run", str(root)]
-        + ["sh", "-c", f"cd /root/release && {command}"],
+        [*ROOT_SH, "run", str(root), "sh", "-c", f"cd /root/release && {command}"],
         capture_output=True,
         text=True,
     )

@@ -149,6 +149,7 @@ class Spawner:
     url_at = PortalSpawner.url_at
     serves = PortalSpawner.serves
     kind = PortalSpawner.kind
+    trace = None
 
     def __init__(self, slurm: Slurm, name: str = SERVER) -> None:
         self.name, self.server_address, self.posted_port = name, "", 0
