@@ -37,6 +37,7 @@ _LAUNCH = 10.0  # seconds for which a launch keeps what it knows of an account
 class SessionSpawner(SessionSettings):
     """State of one session, and its owner; ``get_state`` has what outlives the Hub."""
 
+    trace: LaunchTrace | None = None  # of its launch, where a collector is configured
     ending = Instance(Ending, allow_none=True, help="Reason for the end of the last session.")
 
     def __init__(self, **kwargs: Any) -> None:
@@ -55,7 +56,6 @@ class SessionSpawner(SessionSettings):
         self._home, self._home_until = "", float("-inf")
         self._watch: JobWatch | None = None
         self.progress_state = Progress()
-        self.trace: LaunchTrace | None = None  # of its launch, where a collector is configured
 
     # -- its owner -----------------------------------------------------------------------
 

@@ -46,7 +46,11 @@ class DoctorApp(Application):
         "only": "DoctorApp.only",
         "timeout": "DoctorApp.timeout",
     }
-    flags = {"json": ({"DoctorApp": {"json": True}}, "Print JSON.")}
+    flags = {
+        "json": ({"DoctorApp": {"json": True}}, "Print JSON."),
+        # Read by ``initialize``; here, it is in the help.
+        "watch": ({}, "Check again every 10 minutes, or --watch=MINUTES; print what changes."),
+    }
 
     config_file = setting(
         Unicode(""),
@@ -78,13 +82,14 @@ class DoctorApp(Application):
         """Read the command line, with ``--watch=MINUTES``: the checks are run again and again, and
         only what changes is printed."""
         given = sys.argv[1:] if argv is None else argv
-        for text in [word for word in given if word.startswith("--watch=")]:
-            minutes = text.partition("=")[2]
+        watch = [word for word in given if word.partition("=")[0] == "--watch"]
+        for text in watch:
+            minutes = text.partition("=")[2] or "10"
             if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", minutes) or not float(minutes):
                 print(f"'{minutes[:40]}' is no number of minutes: --watch=10", file=sys.stderr)
                 self.exit(2)
             self.watch = float(minutes)
-        super().initialize([word for word in given if not word.startswith("--watch=")])
+        super().initialize([word for word in given if word not in watch])
 
     def start(self) -> None:
         """Run the checks and print their findings."""

@@ -27,6 +27,7 @@ PROJECTS = {
 # Imported by these files alone, which nothing loads without the extra's packages.
 FILES_OF_EXTRAS = {
     "oidc": ("portal/directory/oidc.py",),
+    "otel": ("portal/logs/tracing.py",),
     "tensorboard": (
         "kernels/portal_session/tensorboard/",
         "kernels/portal_session/programs/proxy.py",

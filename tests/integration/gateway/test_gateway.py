@@ -54,6 +54,8 @@ async def test_a_request_reaches_the_program_without_token_or_cookies(
     assert (shown["method"], shown["path"], shown["body"]) == ("POST", "/v1/x?a=%20b", "hello")
     seen = {key.lower(): value for key, value in shown["headers"]}
     assert seen["x-portal-user"] == "ada" and seen["x-own"] == "kept"
+    assert len(seen["x-request-id"]) == 16, "one that is well-formed was not given"
+    assert response.headers["X-Request-ID"] == seen["x-request-id"]
     assert site.token not in json.dumps(shown) and "secret" not in json.dumps(shown)
     assert not {"cookie", "authorization", "remote-user", "x-forwarded-user"} & seen.keys()
     assert "root" not in seen.values()
@@ -135,8 +137,9 @@ async def test_only_its_paths_are_let_through(
     await site.serve("a", paths=["/v1/"])
     async with client.get(site.url("/v1/x")) as response:
         assert response.status == 200
-    async with client.get(site.url("/metrics")) as response:
-        assert response.status == 404
+    named = {"X-Request-ID": "browser-1"}
+    async with client.get(site.url("/metrics"), headers=named) as response:
+        assert response.status == 404 and response.headers["X-Request-ID"] == "browser-1"
 
 
 async def test_waiting_requests_are_answered_from_one_wake(

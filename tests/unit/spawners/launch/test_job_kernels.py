@@ -142,6 +142,7 @@ class Slurm:
 class Spawner:
     """As much of PortalSpawner as the wait for a kernel's job needs."""
 
+    trace = None
     wait_for_server = PortalSpawner.wait_for_server
     get_url = PortalSpawner.get_url
     _see = PortalSpawner._see

@@ -97,6 +97,7 @@ class Slurm:
 class Spawner:
     """As much of PortalSpawner as a launch needs from its submission to its server."""
 
+    trace = None
     wait_for_server = PortalSpawner.wait_for_server
     _submit_again = PortalSpawner._submit_again
     _cancelled = PortalSpawner._cancelled
