@@ -83,6 +83,7 @@ async def test_a_scrape_of_a_thousand_sessions_is_quick_and_asks_slurm_nothing(
         text = await text_of(metrics)
         times.append(time.perf_counter() - began)
     assert value(text, "portal_works", kind="jupyterlab", state="running") == 333
+    assert value(text, "portal_works", kind="run", state="pending") == 0
     assert value(text, "portal_users_with_works") == 50
     assert min(times) < patience(0.05), times
     assert not metrics._collector._parts.cluster.runner.runs
