@@ -64,7 +64,7 @@ docs:
 
 dashboards:
 	@sh deploy/install.sh test
-	@"$(BIN)/python" deploy/grafana/make.py
+	@exec "$(BIN)/python" -m docs.dashboards
 
 pictures:
 	@sh deploy/install.sh test

@@ -215,6 +215,6 @@ def test_the_hubs_own_certificate_is_read_from_its_file(tmp_path: Path) -> None:
 
 
 def test_the_dashboards_are_those_that_their_program_writes() -> None:
-    make = runpy.run_path(str(ROOT / "deploy/grafana/make.py"))
+    make = runpy.run_path(str(ROOT / "docs/dashboards.py"))
     files = {path.stem: path.read_text() for path in (ROOT / "deploy/grafana").glob("*.json")}
     assert files == {name: make["made"](name) for name in make["DASHBOARDS"]}
