@@ -79,7 +79,7 @@ site:
 
 dashboards:
 	@sh deploy/install.sh test
-	@"$(BIN)/python" deploy/grafana/make.py
+	@exec "$(BIN)/python" -m docs.dashboards
 
 pictures:
 	@sh deploy/install.sh test

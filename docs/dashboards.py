@@ -1,4 +1,4 @@
-"""Grafana's dashboards of the portal, written as JSON beside this file: sites import those.
+"""Grafana's dashboards of the portal, written as JSON into deploy/grafana: sites import those.
 
     make dashboards
 
@@ -18,7 +18,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import DataSourceRef, ValueMap
 from grafana_foundation_sdk.models.dashboard import ValueMappingResult as Mapped
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parents[1] / "deploy/grafana"
 _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _WIDTH, _HEIGHT, _STAT_HEIGHT = 8, 8, 4  # Grafana's grid has 24 columns
 _MINUTE = "$__rate_interval"
