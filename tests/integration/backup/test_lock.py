@@ -66,6 +66,7 @@ def served(site: Site) -> subprocess.CompletedProcess[str]:
     """Start the web service as the Hub does."""
 
     def begin() -> None:
+        signal.alarm(60)  # one that serves does not end
         os.environ |= {
             "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:{free_port()}",
             "JUPYTERHUB_API_TOKEN": "token",
