@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-
-from ldap3.core.exceptions import LDAPException
-from ldap3.utils.dn import parse_dn
 
 from portal.catalog.definitions.document import DocumentError, read_document
 from portal.errors import InvalidRequest
 
 from .quoting import yaml
-
-Value = str | bool | list[str]
-SERVERS = ("none", "nginx", "apache", "caddy")
+from .values import (
+    list_of,
+    read_account,
+    read_address,
+    read_attribute,
+    read_bind,
+    read_dn,
+    read_dns,
+    read_group,
+    read_path,
+    read_port,
+    read_server,
+    read_template,
+    read_text,
+    read_truth,
+    read_uri,
+)
 
 
 @dataclass(frozen=True)
@@ -42,177 +50,71 @@ class Question:
         return value
 
 
-def _text(raw: object) -> str:
-    if not isinstance(raw, str):
-        raise ValueError(f"a text is needed, not {raw!r}")
-    if raw and not raw.isprintable():
-        raise ValueError(f"{raw!r} has a line break or another control character")
-    return raw.strip()
-
-
-def _matching(pattern: str, reason: str) -> Callable[[Any], str]:
-    def check(raw: object) -> str:
-        text = _text(raw)
-        if text and not re.fullmatch(pattern, text):
-            raise ValueError(f"{text!r} is not {reason}")
-        return text
-
-    return check
-
-
-_account = _matching(
-    r"[a-z_][a-z0-9_-]{0,30}", "an account's name: small letters, digits, '-' and '_'"
-)
-_group = _matching(
-    r"[A-Za-z0-9_][A-Za-z0-9_. @\\-]{0,254}", "a group's name: letters, digits, '.', '-', '_', '@'"
-)
-_server = _matching("|".join(SERVERS), f"one of {', '.join(SERVERS)}")
-_dns = _matching(
-    r"(?=.{1,253}$)[a-zA-Z0-9]([a-zA-Z0-9-]{0,62}(?<!-))?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,62}(?<!-))?)*",
-    "a host name such as portal.example.org",
-)
-
-
-def _path(raw: object) -> str:
-    text = _text(raw)
-    if text and not re.fullmatch(r"/[A-Za-z0-9_./+@,=:~ -]*", text):
-        raise ValueError(
-            f"{text!r} is not an absolute path of letters, digits, spaces and _./+@,=:~-"
-        )
-    if ".." in Path(text).parts:
-        raise ValueError(f"{text!r} must not contain '..'")
-    return str(Path(text)) if text else ""
-
-
-def _bind(raw: object) -> str:
-    text = _text(raw)
-    path, colon, mode = text.rpartition(":")
-    if colon and mode in ("ro", "rw"):
-        return f"{_path(path)}:{mode}"
-    return f"{_path(text)}:rw"
-
-
-def _address(raw: object) -> str:
-    text = _text(raw)
-    try:
-        found = ipaddress.ip_address(text)
-    except ValueError:
-        return _dns(text)
-    if found.is_loopback or found.is_unspecified:
-        raise ValueError(f"{text} is an address that no node reaches")
-    return text
-
-
-def _uri(raw: object) -> str:
-    text = _text(raw)
-    try:
-        parts = urlsplit(text)
-        good = parts.scheme in ("ldap", "ldaps") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or parts.path.strip("/") or parts.query or re.search(r"[\s'\"\\]", text):
-        raise ValueError(f"{text!r} is not of the form ldaps://host[:port] or ldap://host[:port]")
-    return text.rstrip("/")
-
-
-def _dn(raw: object) -> str:
-    text = _text(raw)
-    try:
-        if text:
-            parse_dn(text)
-    except LDAPException:
-        raise ValueError(f"{text!r} is not a name such as ou=people,dc=example,dc=org") from None
-    return text
-
-
-def _template(raw: object) -> str:
-    text = _text(raw)
-    if text and text.count("{username}") != 1:
-        raise ValueError(f"{text!r} must contain {{username}} once")
-    return text
-
-
-_attribute = _matching(r"[A-Za-z][A-Za-z0-9-]*", "an attribute of LDAP")
-
-
-def _truth(raw: object) -> bool:
-    words = {"yes": True, "true": True, "no": False, "false": False}
-    if isinstance(raw, str) and raw.lower() in words:
-        return words[raw.lower()]
-    if not isinstance(raw, bool):
-        raise ValueError(f"yes or no is needed, not {raw!r}")
-    return raw
-
-
-def _port(raw: object) -> str:
-    text = str(raw) if isinstance(raw, int) and not isinstance(raw, bool) else _text(raw)
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 65535:
-        raise ValueError(f"{text!r} is not a port, 1 to 65535")
-    return str(int(text))
-
-
-def _list(check: Callable[[Any], str], least: int = 0, exactly: int = 0) -> Callable[[Any], Any]:
-    def read(raw: object) -> list[str]:
-        if isinstance(raw, str):  # typed on one line; DNs have commas, so these are separated by ;
-            raw = [part for part in re.split(r"\s*;\s*", raw.strip()) if part]
-        if not isinstance(raw, list):
-            raise ValueError(f"a list is needed, not {raw!r}")
-        values = [value for value in map(check, raw) if value]
-        if exactly and (len(values) != exactly or len(set(values)) != exactly):
-            raise ValueError(f"{exactly} different values are needed, not {len(values)}")
-        if len(values) < least:
-            raise ValueError("at least one is needed")
-        return values
-
-    return read
-
-
 PORTS = ["8000", "8001", "8081", "8010"]
 
 QUESTIONS = {
     question.key: question
     for question in (
-        Question("account", "Account of the Hub, made if it is missing", _account, "portal", True),
-        Question("users_group", "Unix group of the users who may have sessions", _group, "", True),
-        Question("slurm_bin", "Folder of Slurm's commands", _path, "/usr/bin", True),
-        Question("slurm_conf", "slurm.conf, if Slurm does not find it by itself", _path),
-        Question("operator", "Make the Hub's account Operator in slurmdbd", _truth, False),
-        Question("hub_address", "Address of this machine that the nodes reach", _address, "", True),
+        Question(
+            "account", "Account of the Hub, made if it is missing", read_account, "portal", True
+        ),
+        Question(
+            "users_group", "Unix group of the users who may have sessions", read_group, "", True
+        ),
+        Question("slurm_bin", "Folder of Slurm's commands", read_path, "/usr/bin", True),
+        Question("slurm_conf", "slurm.conf, if Slurm does not find it by itself", read_path),
+        Question("operator", "Make the Hub's account Operator in slurmdbd", read_truth, False),
+        Question(
+            "hub_address", "Address of this machine that the nodes reach", read_address, "", True
+        ),
         Question(
             "ports",
             "Ports of the proxy, its API, the Hub and the web service",
-            _list(_port, exactly=4),
+            list_of(read_port, exactly=4),
             PORTS,
         ),
-        Question("log_directory", "Folder for job logs, shared with the nodes", _path, "", True),
-        Question("binds", "Folders for containers, PATH or PATH:ro", _list(_bind), []),
-        Question("apptainer", "Apptainer on the nodes", _path),
-        Question("ldap_servers", "LDAP servers", _list(_uri, least=1), [], True),
-        Question("ldap_ca_file", "Authorities of their certificates, if not the system's", _path),
-        Question("ldap_people_base", "Base DN of users", _dn, "", True),
-        Question("ldap_groups_base", "Base DN of groups", _dn),
-        Question("ldap_user_attribute", "Attribute of the user name", _attribute, "uid"),
-        Question("ldap_bind_dn", "DN of the search account, if there is one", _dn),
         Question(
-            "ldap_password_file", "File with its password, mode 0600", _path, when="ldap_bind_dn"
+            "log_directory", "Folder for job logs, shared with the nodes", read_path, "", True
         ),
-        Question("ldap_bind_names", "Names to bind as, with {username}", _list(_template), []),
-        Question("ldap_anonymous", "Search without an account", _truth, False),
-        Question("admin_groups", "LDAP groups of the portal's admins", _list(_text), []),
-        Question("allowed_groups", "LDAP groups that may sign in (none: all)", _list(_text), []),
-        Question("https", "Web server for HTTPS: none, nginx, apache or caddy", _server, "none"),
-        Question("host_name", "Name of the portal for browsers", _dns, when="https"),
-        Question("certificate", "Its certificate with the chain", _path, when="https"),
-        Question("certificate_key", "The certificate's key", _path, when="https"),
+        Question("binds", "Folders for containers, PATH or PATH:ro", list_of(read_bind), []),
+        Question("apptainer", "Apptainer on the nodes", read_path),
+        Question("ldap_servers", "LDAP servers", list_of(read_uri, least=1), [], True),
+        Question(
+            "ldap_ca_file", "Authorities of their certificates, if not the system's", read_path
+        ),
+        Question("ldap_people_base", "Base DN of users", read_dn, "", True),
+        Question("ldap_groups_base", "Base DN of groups", read_dn),
+        Question("ldap_user_attribute", "Attribute of the user name", read_attribute, "uid"),
+        Question("ldap_bind_dn", "DN of the search account, if there is one", read_dn),
+        Question(
+            "ldap_password_file",
+            "File with its password, mode 0600",
+            read_path,
+            when="ldap_bind_dn",
+        ),
+        Question(
+            "ldap_bind_names", "Names to bind as, with {username}", list_of(read_template), []
+        ),
+        Question("ldap_anonymous", "Search without an account", read_truth, False),
+        Question("admin_groups", "LDAP groups of the portal's admins", list_of(read_text), []),
+        Question(
+            "allowed_groups", "LDAP groups that may sign in (none: all)", list_of(read_text), []
+        ),
+        Question(
+            "https", "Web server for HTTPS: none, nginx, apache or caddy", read_server, "none"
+        ),
+        Question("host_name", "Name of the portal for browsers", read_dns, when="https"),
+        Question("certificate", "Its certificate with the chain", read_path, when="https"),
+        Question("certificate_key", "The certificate's key", read_path, when="https"),
         Question(
             "session_hosts",
             "Hosts of their own for sessions, *.NAME: needs DNS and certificate for them",
-            _truth,
+            read_truth,
             False,
             when="https",
         ),
-        Question("environment", "First environment: an image, or a venv on the nodes", _path),
-        Question("test_user", "User for a test session at the end", _account),
+        Question("environment", "First environment: an image, or a venv on the nodes", read_path),
+        Question("test_user", "User for a test session at the end", read_account),
     )
 }
 

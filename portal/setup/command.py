@@ -20,7 +20,8 @@ from .https import web_server
 from .journal import Journal
 from .place import CONFIG, Place
 from .plan import plan
-from .prerequisites import ensure_root, is_listening, missing, password_of
+from .prerequisites import ensure_root, is_listening, missing
+from .services import password_of
 from .steps import File, Step
 from .trial import Trial, run_as_hub
 from .undo import ensure_unedited, undo, undo_plan
