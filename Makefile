@@ -65,7 +65,7 @@ release:
 
 package:
 	@sh deploy/install.sh test
-	@"$(BIN)/python" deploy/package.py
+	@"$(BIN)/python" -m deploy.package
 
 docs:
 	@sh deploy/install.sh test

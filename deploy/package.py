@@ -18,7 +18,7 @@ import tempfile
 from email.utils import formatdate
 from pathlib import Path
 
-import release
+from deploy import release
 
 NAME = "data-scientist-portal"
 PYTHON = "/usr/bin/python3"  # of the package

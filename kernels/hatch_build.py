@@ -24,7 +24,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAME = "@data-scientist-portal/session"
 _PLACE = f"share/jupyter/labextensions/{NAME}"
-_BUILD = ("package.json", "package-lock.json", ".npmrc", "tsconfig.json", "src", "style")
+_BUILD = (
+    *("package.json", "package-lock.json", ".npmrc", "tsconfig.json", "rspack.config.js"),
+    *("src", "style"),
+)
 _KEPT = 5  # builds of 40 kB
 # JupyterLab's builder requires modules that older ones cannot load (ERR_REQUIRE_ESM).
 _NODE_SINCE = (20, 19)

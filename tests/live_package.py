@@ -107,7 +107,8 @@ def main() -> int:
         sys.exit("There is not one package in dist/: run `make package` first.")
     cache = Home.find().cache
     with tempfile.TemporaryDirectory(prefix="package-root-", dir=cache) as folder:
-        root = Path(folder)
+        root = Path(folder) / "root"  # whose mode is not the folder's
+        root.mkdir(mode=0o755)
         suite = os_release()["VERSION_CODENAME"]
         mirror = distribution_mirror()
         _said("a bare root", lambda: debian_root.fill(root, suite, mirror, ["python3"]))

@@ -364,7 +364,7 @@ async def test_proxy_that_is_not_installed(tmp_path: Path) -> None:
     config = "c.ConfigurableHTTPProxy.command = ['/nowhere/configurable-http-proxy']"
     finding = await asked(proxy.proxy, tmp_path, config)
     assert finding.level is Level.FAILURE
-    assert "npm install" in finding.mend
+    assert "portal proxy" in finding.mend
 
 
 @pytest.mark.parametrize(("version", "level"), [("5.0.1", Level.WARNING), ("3.1.0", Level.FAILURE)])

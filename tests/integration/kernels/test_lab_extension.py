@@ -147,7 +147,14 @@ def test_an_unchanged_extension_is_not_built_again(hook, tmp_path, monkeypatch) 
 
 def test_a_change_of_the_source_is_another_build(hook, tmp_path) -> None:
     (tmp_path / "src").mkdir()
-    for name in ("package.json", "package-lock.json", ".npmrc", "tsconfig.json", "src/index.ts"):
+    for name in (
+        "package.json",
+        "package-lock.json",
+        ".npmrc",
+        "tsconfig.json",
+        "rspack.config.js",
+        "src/index.ts",
+    ):
         (tmp_path / name).write_text("1")
     before = hook.digest(tmp_path)
     (tmp_path / "node_modules").mkdir()

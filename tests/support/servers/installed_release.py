@@ -141,7 +141,7 @@ class Installed:
     def wait(self, what: str, there: Callable[[], bool]) -> None:
         """Wait until ``there`` is true; connections that are refused meanwhile are not."""
         until = time.monotonic() + patience(90)
-        while time.monotonic() < until:
+        while time.monotonic() < until and all(one.poll() is None for one in self._running):
             try:
                 if there():
                     return
