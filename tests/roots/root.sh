@@ -79,7 +79,7 @@ boot() { # root
   done
   mkdir -p "$base/root-$name"
   (
-    sh -c 'echo $PPID' >"$base/root-$name/cgroup.procs"
+    echo 0 >"$base/root-$name/cgroup.procs" # this process; no child, which pgrep would find
     exec unshare --mount --pid --ipc --uts --net --cgroup --fork sh -c "$inside" sh "$1"
   ) </dev/null >"$1.log" 2>&1 &
   outer=$!
@@ -106,6 +106,7 @@ stop() { # root
   kill -9 "$(cat "$1.pid")" 2>/dev/null || true # the namespace's other processes end with it
   kill "$(cat "$1.network.pid")" 2>/dev/null || true
   rm -f "$1.pid" "$1.network.pid"
+  sleep 1 # the kernel ends them one by one, and a cgroup with processes stays
   find /sys/fs/cgroup/unified /sys/fs/cgroup -depth -type d -path "*/root-$(basename "$1")*" -exec rmdir {} + 2>/dev/null || true
 }
 
