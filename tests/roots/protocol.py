@@ -25,7 +25,7 @@ _EXAMPLE = "dc=example,dc=org"
 
 def main(root: Path, release: Path, base_dn: str) -> None:
     """Follow the page; end with status 1 at the first command that fails."""
-    place = root / "root" / "release"
+    place = root / "root/release"
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(release, place)
     packaged = bool(list(place.glob("*.deb")))
@@ -66,7 +66,10 @@ def _answer(file: Path, answers: dict[str, object]) -> None:
 
 def _run(root: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*ROOT_SH, "run", str(root), "sh", "-c", f"cd /root/release && {command}"],
+        [*ROOT_SH, "run", str(root), "sh",        [
+            *("sh", str(SOURCE / "tests/roots/root.sh"), "run", str(root)),
+            *("sh", "-c", f"cd /root/release && {command}"),
+        ],
         capture_output=True,
         text=True,
     )

@@ -8,6 +8,9 @@
 #   sh tests/roots/root.sh run ROOT COMMAND…          in the booted root
 #   sh tests/roots/root.sh stop ROOT
 #
+# Then, in the root: tests/roots/site.sh makes it a cluster's submit host, protocol.py follows the page
+# Install, faults.sh and role.sh follow that.
+#
 # The root has its own network: it reaches what this machine reaches (slirp4netns(1)), and this
 # machine's loopback at 10.0.2.2. Nobody reaches the root.
 set -eu
@@ -76,7 +79,7 @@ boot() { # root
   done
   mkdir -p "$base/root-$name"
   (
-    sh -c 'echo $PPID' >"$base/root-$name/cgroup.procs"
+    echo 0 >"$base/root-$name/cgroup.procs" # this process; no child, which pgrep would find
     exec unshare --mount --pid --ipc --uts --net --cgroup --fork sh -c "$inside" sh "$1"
   ) </dev/null >"$1.log" 2>&1 &
   outer=$!
@@ -103,6 +106,8 @@ stop() { # root
   kill -9 "$(cat "$1.pid")" 2>/dev/null || true # the namespace's other processes end with it
   kill "$(cat "$1.network.pid")" 2>/dev/null || true
   rm -f "$1.pid" "$1.network.pid"
+  sleep 1 # the kernel ends them one by one, and a cgroup with processes stays
+  find /sys/fs/cgroup/unified /sys/fs/cgroup -depth -type d -path "*/root-$(basename "$1")*" -exec rmdir {} + 2>/dev/null || true
 }
 
 [ $# -ge 2 ] || fail "usage: see the beginning of this file"
