@@ -66,7 +66,7 @@ def _answer(file: Path, answers: dict[str, object]) -> None:
 
 def _run(root: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*ROOT_SH, "run", str(root), "sh",        [
+        [
             *("sh", str(SOURCE / "tests/roots/root.sh"), "run", str(root)),
             *("sh", "-c", f"cd /root/release && {command}"),
         ],
