@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -99,12 +100,13 @@ def test_users_leads_to_one_page(
 
 def on_the_services_page(**person: Any) -> str:
     pages = Pages(prefix=SERVICE, hub_prefix=HUB)
-    return pages.render("problem.html", Person(name="ada", **person), nonce="n", message="x")
+    more = {"nonce": "n", "message": "x", "status_code": 404}
+    return pages.render("problem.html", Person(name="ada", **person), **more)
 
 
 def on_the_hubs_page(viewer: Any) -> str:
     """The navigation as the Hub's templates include it, with the variable that its setup adds."""
-    hub = SimpleNamespace(config={}, template_vars={}, log=None)
+    hub = SimpleNamespace(config={}, template_vars={}, log=logging.getLogger("hub"))
     hub_setup._configured(SimpleNamespace(owner=hub))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_path("templates")), autoescape=True
@@ -142,7 +144,8 @@ def test_other_services_of_the_hub_stand_below_a_heading() -> None:
 def test_a_new_member_of_a_course_sees_it_before_the_next_login() -> None:
     pages = Pages(prefix=SERVICE, hub_prefix=HUB)
     person = Person(name="ada")
-    html = pages.render("problem.html", person, nonce="n", message="", groups=("course-dl101",))
+    more: dict[str, Any] = {"groups": ("course-dl101",), "status_code": 404}
+    html = pages.render("problem.html", person, nonce="n", message="", **more)
     assert ("/services/portal/courses", "Courses") in LINK.findall(html)
     # What features know comes from their part of the service.
     known = (SimpleNamespace(groups_of=lambda _: iter(["course-dl101"])), SimpleNamespace())

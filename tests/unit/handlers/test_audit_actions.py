@@ -46,8 +46,9 @@ def written(tree: ast.AST) -> Iterator[ast.expr]:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             at = WRITERS.get(name, len(node.args))
             yield from node.args[at : at + 1]
-            if name != "add_argument":  # argparse's own word
-                yield from (keyword.value for keyword in node.keywords if keyword.arg == "action")
+            named = {keyword.arg: keyword.value for keyword in node.keywords}
+            if "action" in named and "help" not in named:  # argparse has the word too
+                yield named["action"]
 
 
 def foreign(tree: ast.AST) -> list[str]:

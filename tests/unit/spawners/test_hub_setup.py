@@ -103,7 +103,7 @@ async def test_without_it_no_session_starts(
     monkeypatch.setattr(user_options, "launch_request", launch_request)
     restored: list[Any] = []
     spawner: Any = SimpleNamespace(
-        options_again={}, _request="one", _restore_options=restored.append, serves=True
+        options_again={}, _request="one", _restore_options=restored.append, serves=True, trace=None
     )
     with pytest.raises(SpawnException) as refused:
         await PortalSpawner.validate_options(spawner, {"environment": "pytorch"})
