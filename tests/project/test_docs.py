@@ -321,3 +321,14 @@ def test_every_key_of_a_model_is_described() -> None:
     text = (ROOT / "docs/how-to/endpoints.md").read_text()
     table = set(re.findall(r"`(\w+)`", text[text.index("## The catalog of models") :]))
     assert set(CatalogModel.model_fields) <= table
+
+
+def test_every_check_and_alert_is_on_the_page_of_operators() -> None:
+    page = (ROOT / "docs/how-to/operate.md").read_text()
+    rows = re.findall(r"^\| (`[^|]+`) \|", page, re.M)
+    listed = [name for row in rows for name in re.findall(r"`([a-z-]+)`", row)]
+    assert sorted(listed) == sorted(check.id for check in all_checks())
+    headings = {line.lower().replace(" ", "-") for line in re.findall(r"^### (.+)$", page, re.M)}
+    rules = (ROOT / "deploy/prometheus/alerts.yml").read_text()
+    runbooks = set(re.findall(r"operate\.md#([a-z-]+)", rules))
+    assert headings == runbooks and len(runbooks) == rules.count("- alert:")
