@@ -125,6 +125,27 @@ def test_caddy_gets_its_file_and_keeps_its_own(
     assert https.set_up() == []
 
 
+def test_caddy_accepts_it(https: Machine, tmp_path: Path) -> None:
+    caddy = shutil.which("caddy")
+    if not caddy:
+        pytest.skip("caddy is not installed")
+    https.given["https"] = "caddy"
+    (https.root / "etc/caddy").mkdir()
+    set_up(https)
+    own = https.root / "etc/caddy/data-scientist-portal.caddy"
+
+    def validate(text: str) -> subprocess.CompletedProcess[str]:
+        file = tmp_path / "Caddyfile"
+        file.write_text(text)
+        argv = [caddy, "validate", "--config", str(file), "--adapter", "caddyfile"]
+        home = {"HOME": str(tmp_path), "PATH": "/usr/bin"}
+        return subprocess.run(argv, capture_output=True, text=True, env=home)
+
+    done = validate(own.read_text())
+    assert done.returncode == 0 and "Valid configuration" in done.stdout, done.stderr
+    assert validate(own.read_text().replace("reverse_proxy", "reverse_prox")).returncode != 0
+
+
 def test_a_certificate_that_does_not_fit_is_said(https: Machine, tmp_path: Path) -> None:
     everywhere = Place("/")
     other = make_certificates(tmp_path / "other", "portal.example.org")
