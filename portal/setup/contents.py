@@ -129,10 +129,6 @@ def unit(name: str, answers: dict[str, Any]) -> str:
     proxy, api, hub, _ = answers["ports"]
     programs = f"{sys.prefix}/bin/"
     for old, new in (
-        (
-            "/opt/data-scientist-portal/proxy/node_modules/.bin/configurable-http-proxy",
-            f"{_PACKAGED}portal proxy",
-        ),
         ("--port=8000", f"--port={proxy}"),
         ("--api-port=8001", f"--api-port={api}"),
         ("127.0.0.1:8081", f"127.0.0.1:{hub}"),
@@ -142,8 +138,6 @@ def unit(name: str, answers: dict[str, Any]) -> str:
         text = text.replace(old, new)
     # Pages of a checkout that is not here.
     text = re.sub(r"^Documentation=file:///opt/.*\n", "", text, flags=re.MULTILINE)
-    # `portal proxy` sets these variables itself.
-    text = re.sub(r'(#.*\n)*Environment="NODE_OPTIONS[^"]*"\n', "", text)
     if _origin(answers).get("JupyterHub.subdomain_host"):
         text = text.replace("$PROXY_OPTIONS", "--host-routing $PROXY_OPTIONS")
     # The first word of a command line takes no variables, and a quoted one may have spaces.
