@@ -64,10 +64,10 @@ class ArchiveCommand(SiteCommand):
         raise NotImplementedError
 
     @staticmethod
-    def site(config_file: str) -> Site:
-        """Return the site, read with the variables of its Hub."""
+    def site(config_file: str, directory: Path | None = None) -> Site:
+        """Return the site, read with the variables of its Hub. Raises Conflict."""
         path = Path(config_file).absolute() if config_file else default_file()
-        for problem in adopt_variables(path):
+        for problem in adopt_variables(path, directory):
             print(problem, file=sys.stderr)
         return Site(str(path))
 
@@ -116,12 +116,13 @@ class BackupApp(ArchiveCommand):
             raise InvalidRequest(f"--keep needs a folder, and {target} is none.")
         passphrase = self.passphrase("Passphrase (empty: secrets are left out): ", twice=True)
         site = self.site(self.options.config)
-        enter_hub_directory(site)
+        directory = enter_hub_directory(site)
         try:
             try:
                 found = inventory_of(site)
             finally:
                 site.close()
+            found.directory = directory
             manifest = make(found, site.config_file, target, passphrase)
         except PortalError as error:
             note_outcome(site, target, error)
@@ -177,7 +178,8 @@ class RestoreApp(ArchiveCommand):
         finally:
             reader.close()
         print("Restored.")
-        site = self.site(reader.manifest.config_file)
+        folder = reader.manifest.directory
+        site = self.site(reader.manifest.config_file, Path(folder) if folder else None)
         try:
             for line in jobs_after(site, reader.manifest.account):
                 print(line)

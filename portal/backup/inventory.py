@@ -18,7 +18,6 @@ from traitlets import HasTraits
 
 from portal.app.service import PortalService
 from portal.doctor.checks.access import config_files
-from portal.doctor.checks.hub import running_hubs
 from portal.doctor.site import Site
 from portal.errors import ConfigurationError
 from portal.gateway.keys import CERTIFICATE, IDENTITY
@@ -31,6 +30,7 @@ from portal.work.endpoint.parts import STATE
 from .account import owner_of
 from .databases import SiteDatabase, hub_address
 from .manifest import LeftOut, Role
+from .stopped import running_hub
 
 MOST = 16 << 20  # bytes of a file: larger ones are data, not settings
 _HUB_SECRETS = ("cookie_secret_file", "ssl_key", "internal_certs_location")
@@ -40,13 +40,14 @@ _HUB_FILES = ("ssl_cert",)
 @dataclass
 class Inventory:
     """Databases and files of a site; ``secrets`` are among the ``files``. ``left_out``: files that
-    were found and cannot be kept."""
+    were found and cannot be kept. ``directory``: in which its Hub works, if that runs."""
 
     account: str
     databases: list[SiteDatabase]
     files: list[Path] = field(default_factory=list)
     secrets: set[Path] = field(default_factory=set)
     left_out: list[LeftOut] = field(default_factory=list)
+    directory: Path | None = None
 
     def take(self, places: Iterable[Path], *, secret: bool) -> None:
         """Take the files at ``places``, which are files or folders, or missing."""
@@ -66,13 +67,15 @@ class Inventory:
                     self.secrets.add(path)
 
 
-def enter_hub_directory(site: Site) -> None:
-    """Make the working directory of the running Hub this command's: relative settings count from
-    there. Without a running Hub, or a way to it, this command's own counts."""
-    for process in running_hubs(site):
+def enter_hub_directory(site: Site) -> Path | None:
+    """Make the working directory of the running Hub this command's, and return it: relative
+    settings count from there. Without a running Hub, or a way to it, this command's own counts.
+    Raises Conflict."""
+    if process := running_hub(site.config_file):
         with contextlib.suppress(OSError):
             os.chdir((process / "cwd").resolve())
-            return
+            return Path.cwd()
+    return None
 
 
 def inventory_of(site: Site) -> Inventory:

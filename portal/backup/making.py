@@ -96,6 +96,7 @@ def _collected(
         made_at=now.isoformat(timespec="seconds"),
         account=found.account,
         config_file=str(config_file),
+        directory=str(found.directory) if found.directory else None,
         salt=salt.hex(),
         databases=tuple(databases),
         files=tuple(files),

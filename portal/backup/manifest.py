@@ -95,7 +95,8 @@ class LeftOut(Frozen):
 
 class Manifest(Frozen):
     """Everything that a restore needs to know. ``salt`` (hexadecimal): of the passphrase's key;
-    empty without a passphrase. ``account``: the Hub's."""
+    empty without a passphrase. ``account``: the Hub's. ``directory``: in which it worked, if it
+    ran."""
 
     format: Literal[1]
     portal: str
@@ -103,6 +104,7 @@ class Manifest(Frozen):
     made_at: str
     account: Account
     config_file: Path
+    directory: Path | None = None
     salt: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     databases: tuple[KeptDatabase, ...]
     files: tuple[KeptFile, ...]

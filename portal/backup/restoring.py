@@ -132,6 +132,7 @@ class Restore:
     def _ensure_stopped(self) -> None:
         ensure_stopped(
             Path(self.manifest.config_file),
+            Path(self.manifest.directory) if self.manifest.directory else None,
             [target.path for target in self._sqlite],
             [target.path for target in self._files],
         )

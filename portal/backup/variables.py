@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from portal.doctor.checks.hub import hubs_with
+from .stopped import running_hub
 
 UNIT = "data-scientist-portal.service"
 # systemd.unit(5): a folder that stands earlier wins.
@@ -24,11 +24,12 @@ FOLDERS = (
 _OURS = "PORTAL_"
 
 
-def adopt_variables(config_file: Path) -> list[str]:
-    """Set the Hub's variables that this process lacks; return a sentence for each place in which
-    they may stand and which this account may not read."""
+def adopt_variables(config_file: Path, directory: Path | None = None) -> list[str]:
+    """Set the variables of the Hub (in ``directory``, if that is known) that this process lacks;
+    return a sentence for each place in which they may stand and which this account may not read.
+    Raises Conflict."""
     problems: list[str] = []
-    for name, value in _of_hub(config_file, problems):
+    for name, value in _of_hub(config_file, directory, problems):
         os.environ.setdefault(name, value)
     return [
         f"{problem}: variables such as PORTAL_CONFIG_D and PORTAL_GATEWAY_STATE may stand there. "
@@ -37,16 +38,17 @@ def adopt_variables(config_file: Path) -> list[str]:
     ]
 
 
-def _of_hub(config_file: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
-    for process in hubs_with(config_file):
+def _of_hub(
+    config_file: Path, directory: Path | None, problems: list[str]
+) -> Iterator[tuple[str, str]]:
+    if process := running_hub(config_file, directory):
         try:
             text = (process / "environ").read_text(errors="replace")
         except OSError as error:
             problems.append(f"The variables of the Hub (process {process.name}): {error.strerror}")
-            continue
-        problems.clear()
-        yield from _pairs(text.split("\0"))
-        return
+        else:
+            yield from _pairs(text.split("\0"))
+            return
     for lines in _settings(config_file):
         yield from _of_lines(lines, problems)
 

