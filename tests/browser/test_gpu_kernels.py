@@ -59,11 +59,16 @@ def owner(demo: Any) -> Iterator[Person]:
     student = Person(demo.url, WHO)
     for _ in with_session(student, SESSION):
         _wait_for_offer(student)
+        _remove_notebooks(student)  # of another file's tests: the next one is Untitled.ipynb
         yield student
-        for file in student.session("GET", "api/contents/").json()["content"]:
-            if file["name"].endswith(".ipynb"):
-                student.session("DELETE", f"api/contents/{file['name']}")
+        _remove_notebooks(student)
     nothing_left(demo, WHO)
+
+
+def _remove_notebooks(owner: Person) -> None:
+    for file in owner.session("GET", "api/contents/").json()["content"]:
+        if file["name"].endswith(".ipynb"):
+            owner.session("DELETE", f"api/contents/{file['name']}")
 
 
 def _wait_for_offer(owner: Person) -> None:

@@ -133,9 +133,20 @@ def test_a_kept_cluster_is_listed_and_stopped(demo: Any, owner: Person, lab: Any
     expect(entry).to_contain_text("0 of 0 workers, kept", timeout=STARTS)
     with lab.context.expect_page() as opened:
         entry.get_by_role("link", name=re.compile("^Dashboard of")).click()
-    expect(opened.value).to_have_url(re.compile(f"/portal/clusters/{name}/status$"))
-    expect(opened.value.locator("body")).to_contain_text("Dask")
-    opened.value.close()
+    dashboard = opened.value
+    expect(dashboard).to_have_url(re.compile(f"/portal/clusters/{name}/status$"))
+
+    def shown() -> bool:
+        """Return True once the page is there; "Try again" is meant so."""
+        dashboard.wait_for_load_state()
+        if "does not answer. Try again." not in dashboard.content():
+            return True
+        dashboard.reload()
+        return False
+
+    wait_until("the scheduler's pages answer", shown, every=2)
+    expect(dashboard.locator("body")).to_contain_text("Dask")
+    dashboard.close()
     entry.get_by_role("button", name=re.compile("^Stop Dask")).click()
     lab.get_by_role("dialog").get_by_role("button", name="Stop").click()
     expect(entry).to_have_count(0, timeout=STARTS)
