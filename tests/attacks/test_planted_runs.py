@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -138,8 +139,10 @@ def test_nor_does_one_who_leads_elsewhere(tmp_path: Path, monkeypatch: pytest.Mo
         assert frozen(shared).folder == tmp_path / "home/runs/train"
     with shared_folder() as shared:
         as_neighbour("ln -s $2 $1/runs", shared, tmp_path / "new")
-        with pytest.raises(RunError, match=r"cannot be written to|is a file"):
-            frozen(shared)
+        try:  # Linux follows no such link where protected_symlinks is 1, proc_sys_fs(5)
+            assert frozen(shared).folder == tmp_path / "home/runs/train-2"
+        except RunError as error:
+            assert re.search("cannot be written to|is a file", str(error))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "other"]
 
 

@@ -164,8 +164,7 @@ def _place(of_source: Path) -> Path:
     RunError."""
     place = of_source / FOLDER
     try:
-        paths = (place, place.resolve()) if place.is_dir() else (of_source,)
-        if not any(strangers_may_replace(path) for path in paths):
+        if not _strangers_may_lead(place, of_source):
             return place
         home = Path.home().resolve()
         if strangers_may_replace(home):
@@ -176,6 +175,18 @@ def _place(of_source: Path) -> Path:
         return home / FOLDER
     except (OSError, RuntimeError) as error:
         raise RunError(f"The run cannot be written to {place}: {error}.") from None
+
+
+def _strangers_may_lead(place: Path, of_source: Path) -> bool:
+    """Return True if strangers may replace what is in ``place``, or lead it elsewhere. Raises
+    OSError, RuntimeError."""
+    try:
+        paths = (place, place.resolve()) if place.is_dir() else (of_source,)
+    except PermissionError:
+        if not place.is_symlink():
+            raise
+        return True  # another user's link: proc_sys_fs(5), protected_symlinks
+    return any(strangers_may_replace(path) for path in paths)
 
 
 def _claimed(place: Path, name: str) -> Path:

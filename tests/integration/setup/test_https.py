@@ -146,6 +146,15 @@ def test_caddy_accepts_it(https: Machine, tmp_path: Path) -> None:
     assert validate(own.read_text().replace("reverse_proxy", "reverse_prox")).returncode != 0
 
 
+def test_a_web_server_that_is_not_there_is_said(
+    https: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Place, "program", lambda *_: "")
+    for name in ("caddy", "nginx"):
+        with pytest.raises(ConfigurationError, match=f"https: {name} is not installed"):
+            web_server({**https.answers, "https": name}, https.place)
+
+
 def test_a_certificate_that_does_not_fit_is_said(https: Machine, tmp_path: Path) -> None:
     everywhere = Place("/")
     other = make_certificates(tmp_path / "other", "portal.example.org")

@@ -83,7 +83,6 @@ def files(host: SubmitHost) -> str:
             ],
         ),
         ({"ldap_password_file": "{work}/open"}, ["ldap_password_file: others may read "]),
-        ({"https": "caddy", "host_name": "a.org"}, ["https: caddy is not installed"]),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_written(
