@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from directory_site import relay, running, settings_for
 from gateway_site import GatewaySite
-from prometheus_client import REGISTRY, generate_latest
+from prometheus_client import PROCESS_COLLECTOR, CollectorRegistry, generate_latest
 from small import SmallSlurm
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -48,7 +48,7 @@ from portal.telemetry import Telemetry
 from portal.work.endpoint.models import Endpoint
 from portal.work.endpoint.parts import STATE
 from portal.work.endpoint.tables import EndpointTable
-from spawners.metrics import HubCollector, count_end, count_ready
+from spawners.metrics import LAUNCHES, PHASES, HubCollector, count_end, count_ready
 
 # The exporter shares its answers for less time than a test would wait.
 _TTL = 0.4
@@ -107,8 +107,10 @@ class MonitoredSite:
         )
         self.metrics = Metrics(self.parts, config)
         self._hub = HubCollector(self.runner, self.store)
-        REGISTRY.register(self._hub)
-        self._open.callback(REGISTRY.unregister, self._hub)
+        # The default registry has what other tests' programs have put there.
+        self._of_hub = CollectorRegistry()
+        for collector in (self._hub, LAUNCHES, PHASES, PROCESS_COLLECTOR):
+            self._of_hub.register(collector)
         for loop in (self.dashboard.run(), self.metrics.lag.run()):
             task = asyncio.ensure_future(loop)
             self._open.push_async_callback(_end, task)
@@ -135,7 +137,7 @@ class MonitoredSite:
                     self.set_header("Content-Type", media)
                     self.finish(body)
                 else:
-                    self.finish(generate_latest(REGISTRY))
+                    self.finish(generate_latest(site._of_hub))
 
         class Broken(RequestHandler):
             def get(self) -> None:
