@@ -51,6 +51,7 @@ MOVING = {
     "portal.run_points": {"use"},
     "portal.runs": {"job_id"},  # written when Slurm's answer is known
     "portal.sessions": {"node", "nodes"},
+    "portal.session_reports": ALL,  # of what runs meanwhile
     "portal.usage_days": ALL,
     "portal.usage_jobs": ALL,
 }

@@ -75,7 +75,12 @@ class Work:
         (self.folder / "go").unlink(missing_ok=True)  # of an earlier test
         self._serve()
         self._start_run_and_kernel()
+        wait_until("the Hub knows that all are ready", self._all_ready)
         self.jobs = sorted(job.id for job in living_jobs(self.demo, "ada"))
+
+    def _all_ready(self) -> bool:
+        records = self.callers["ada"].items("sessions")
+        return all(record["ready_at"] or record["ended_at"] for record in records)
 
     def _keep_course_and_project(self) -> None:
         name = f"u{secrets.token_hex(4)}"
