@@ -152,7 +152,8 @@ class Demo(Running):
     def session_logs(self, lines: int = 20) -> str:
         """Return the end of each session's log."""
         logs = sorted((self.home.demo / "sessions").glob("*.log"))
-        return "\n".join("\n".join(p.read_text().splitlines()[-lines:]) for p in logs)
+        texts = (path.read_text(errors="replace") for path in logs)  # jobs print what they like
+        return "\n".join("\n".join(text.splitlines()[-lines:]) for text in texts)
 
     def stop_slurmctld(self) -> None:
         self.control("stop", "slurmctld")

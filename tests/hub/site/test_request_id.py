@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import httpx
-from hub_client import Person
+from hub_client import Person, wait_until
 
 ID = f"browser-{uuid.uuid4()}"
 
@@ -38,18 +38,24 @@ def test_one_id_is_in_the_logs_of_service_hub_and_job(demo: Any, ada: Person) ->
     ]
     stopped = ask(ada, "POST", f"/services/portal/api/v1/sessions/{session['id']}/stop", json={})
     assert stopped.status_code == 200, stopped.text
-    log = (demo.home.log / "hub.out").read_text()
-    found = lines_of(log)
-    assert any("JupyterHub" in line and "is submitted" in line for line in found), found
-    assert any("/api/v1/sessions/nothing" in line and "portal" in line for line in found), found
-    assert any("JupyterHub" in line and "DELETE /hub/api/users/ada" in line for line in found), (
-        found
-    )
+    file = demo.home.log / "hub.out"
+    for words in (
+        ("JupyterHub", "is submitted"),
+        ("/api/v1/sessions/nothing", "portal"),
+        ("JupyterHub", "DELETE /hub/api/users/ada"),
+    ):
+        wait_until(  # an answer may come before its line
+            f"the line with {words}",
+            lambda words=words: any(
+                all(word in line for word in words) for line in lines_of(file.read_text())
+            ),
+            timeout=20,
+        )
     outputs = demo.run(["sh", "-c", f"grep -rl {ID} '{demo.home.root}' --include='*.log'"])
     (job_log,) = outputs.stdout.split()
     first = demo.run(["head", "-n1", job_log]).stdout
     assert first.startswith("Job ") and first.endswith(f"Request {ID}.\n")
-    assert ada.token not in log
+    assert ada.token not in file.read_text()
 
 
 def test_what_is_sent_forges_no_line_and_no_id(demo: Any, ada: Person) -> None:
