@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
+from machine import patience
 
 from portal.demo.daemons.ports import free_port
 
@@ -23,6 +27,7 @@ class RealPrometheus:
         (place / "prometheus.yml").write_text(yaml.safe_dump(config))
 
     def start(self) -> None:
+        """Start it; return when it answers."""
         with (self.place / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
@@ -36,6 +41,16 @@ class RealPrometheus:
                 stdout=log,
                 stderr=log,
             )
+        end = time.monotonic() + patience(60)
+        while not self._is_ready():
+            assert self.process.poll() is None, (self.place / "log").read_text()
+            assert time.monotonic() < end, "Prometheus does not answer"
+            time.sleep(0.1)
+
+    def _is_ready(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/-/ready", trust_env=False).is_success
+        return False
 
     def stop(self) -> None:
         if self.process is not None:
