@@ -207,8 +207,9 @@ install_python() { # $1: run or test
   if [ "$have" != "$needs" ]; then
     started=$(now)
     say "Python: installing the portal and its dependencies (about a minute and a half)"
-    # hatchling builds the portal; uv fills the environments of the demo.
-    pip_install hatchling uv
+    # hatchling builds the portal; uv fills the environments of the demo. bagit has no wheel: it is
+    # built here, by a setuptools of its own.
+    pip_install hatchling uv ${extra:+bagit}
     pip_install --no-build-isolation "$source$extra"
     echo "$needs" >"$state/needs-$1"
     [ "$1" = test ] && echo "$needs" >"$state/needs-run"

@@ -36,8 +36,9 @@ _OUTSIDE = [
     *("tests/unit", "tests/hub", "tests/browser", "tests/project/test_lint.py"),
     *(_PREPARED, _SHOWCASE),
 ]
-# Half of their time is waiting, so each has two processes, with a demo each.
-_TWICE = ["-n", "2", "--dist", "loadfile"]
+# Half of their time is waiting, so each has two processes, with a demo each. One that dies is not
+# replaced: its successor would run the same test again.
+_TWICE = ["-n", "2", "--dist", "loadfile", "--max-worker-restart=0"]
 _SLOWEST = 20
 
 

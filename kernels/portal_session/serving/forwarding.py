@@ -21,9 +21,6 @@ REPLICA = "X-Portal-Replica"  # the id of the replica that the gateway means
 _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ = 64 * 1024
 _HEADER = 64 * 1024
-# Connections to the program are used again only while they are certainly open: uvicorn ends idle
-# ones after five seconds.
-_IDLE = 3.0
 _HOP_BY_HOP = {
     "connection",
     "keep-alive",
@@ -124,7 +121,9 @@ class Forwarding:
         """Return the client for the program's address."""
         key = str(target.socket or target.port)
         if key not in self._sessions:
-            settings: dict[str, Any] = {"limit": 0, "keepalive_timeout": _IDLE}
+            # A connection for each request: programs end idle ones when they like, and a request
+            # that is not idempotent could not be sent again.
+            settings: dict[str, Any] = {"limit": 0, "force_close": True}
             connector: aiohttp.BaseConnector = (
                 aiohttp.UnixConnector(path=key, **settings)
                 if target.socket

@@ -150,7 +150,7 @@ def python(root: Path, cache: Path) -> str:
     shutil.rmtree(root / _VENV[1:], ignore_errors=True)
     pip = f"nice {_VENV}/bin/pip install -q --no-input -c deploy/constraints.txt"
     script = (
-        f"set -e; python3 -m venv {_VENV}; {pip} hatchling uv; {pip} --no-build-isolation '.[test]'"
+        f"set -e; python3 -m venv {_VENV}; {pip} hatchling uv bagit; {pip} --no-build-isolation '.[test]'"
     )
     log = root.parent / f"{root.name}-pip.log"
     with log.open("w") as output:

@@ -16,6 +16,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+from portal.session_packages import uv_program
+
 ADDRESS = "10.99.0.1"
 USER, GROUP = "ada", "portal-users"
 UNSHARE = ("unshare", "-mnpf", "--kill-child", "--mount-proc")
@@ -32,7 +34,8 @@ def prepare(work: Path, checkout: Path, node_modules: Path) -> None:
     run("ip", "addr", "add", f"{ADDRESS}/32", "dev", "lo")
     share = f"{sys.prefix}/share/data-scientist-portal/deploy"
     wheels = ["--offline", "--wheel", "--no-build-isolation", "--out-dir", str(work)]
-    run("uv", "build", "-q", *wheels, str(checkout / "kernels"))
+    uv = str(uv_program())
+    run(uv, "build", "-q", *wheels, str(checkout / "kernels"))
     layers = work / "layers"
     layers.mkdir(exist_ok=True)
     run("mount", "-t", "tmpfs", "layers", str(layers))
@@ -52,7 +55,7 @@ def prepare(work: Path, checkout: Path, node_modules: Path) -> None:
         installed = Path(sysconfig.get_path("purelib"), package)
         run("mount", "--bind", str(checkout / package), str(installed))
     run(
-        "uv",
+        uv,
         "pip",
         "install",
         "-q",
