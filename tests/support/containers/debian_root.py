@@ -149,9 +149,9 @@ def python(root: Path, cache: Path) -> str:
         return f"{_VENV}/bin/python"
     shutil.rmtree(root / _VENV[1:], ignore_errors=True)
     pip = f"nice {_VENV}/bin/pip install -q --no-input -c deploy/constraints.txt"
-    script = (
-        f"set -e; python3 -m venv {_VENV}; {pip} hatchling uv bagit; {pip} --no-build-isolation '.[test]'"
-    )
+    # As deploy/install.sh does.
+    first = f"python3 -m venv {_VENV}; {pip} hatchling uv bagit"
+    script = f"set -e; {first}; {pip} --no-build-isolation '.[test]'"
     log = root.parent / f"{root.name}-pip.log"
     with log.open("w") as output:
         status = enter(root, cache, ["sh", "-c", script], output=output)
