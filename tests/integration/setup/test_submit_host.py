@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from setup_site import ADDRESS, USER, SubmitHost
+from setup_site import ADDRESS, PORTAL, USER, SubmitHost
 
 HUB, PROXY = "data-scientist-portal.service", "data-scientist-portal-proxy.service"
 
@@ -148,8 +148,7 @@ def test_an_old_sudo(host: SubmitHost) -> None:
 
 
 def test_only_root_sets_up(host: SubmitHost) -> None:
-    program = shutil.which("portal") or ""
-    done = host.run("setpriv", "--reuid=6101", "--clear-groups", program, "setup", "--yes")
+    done = host.run("setpriv", "--reuid=6101", "--clear-groups", PORTAL, "setup", "--yes")
     assert done.returncode == 1
     assert "`portal setup` runs as root, and this is ada" in done.stderr
 
@@ -222,7 +221,7 @@ def test_from_the_answers_to_a_kernel_and_back(host: SubmitHost) -> None:
     assert f"http://{ADDRESS}:8081" in log.read_text()
     assert host.run("squeue", "-h", f"--user={USER}", "-t", "R").stdout == ""
 
-    undone = host.run(shutil.which("portal") or "", "setup", "--undo", "--yes")
+    undone = host.run(PORTAL, "setup", "--undo", "--yes")
     assert undone.returncode == 0, undone.stderr
     assert "nothing deletes it but you" in undone.stdout
     left = {line.split()[0] for line in set(files(host).splitlines()) - set(before.splitlines())}

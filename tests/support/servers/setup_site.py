@@ -20,22 +20,22 @@ from portal.session_packages import uv_program
 
 ADDRESS = "10.99.0.1"
 USER, GROUP = "ada", "portal-users"
+PORTAL = f"{sys.prefix}/bin/portal"  # need not be in PATH
 UNSHARE = ("unshare", "-mnpf", "--kill-child", "--mount-proc")
 
 
-def run(*argv: str) -> None:
-    subprocess.run(argv, check=True, stdout=sys.stderr)
+def run(*argv: str, cwd: Path | None = None) -> None:
+    subprocess.run(argv, check=True, stdout=sys.stderr, cwd=cwd)
 
 
-def prepare(work: Path, checkout: Path, node_modules: Path) -> None:
+def prepare(work: Path, checkout: Path, cache: Path) -> None:
     """Give this process's namespaces an /etc, homes, a network and an installation: that of this
     environment, with the checkout's code and the proxy of a release."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "addr", "add", f"{ADDRESS}/32", "dev", "lo")
     share = f"{sys.prefix}/share/data-scientist-portal/deploy"
-    wheels = ["--offline", "--wheel", "--no-build-isolation", "--out-dir", str(work)]
-    uv = str(uv_program())
-    run(uv, "build", "-q", *wheels, str(checkout / "kernels"))
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(work)]
+    run(*build, cwd=checkout / "kernels")
     layers = work / "layers"
     layers.mkdir(exist_ok=True)
     run("mount", "-t", "tmpfs", "layers", str(layers))
@@ -50,12 +50,12 @@ def prepare(work: Path, checkout: Path, node_modules: Path) -> None:
         below.mkdir()
         options = f"lowerdir={lower},upperdir={upper},workdir={below}"
         run("mount", "-t", "overlay", "overlay", "-o", options, folder)
-    run("mount", "--bind", str(node_modules), f"{share}/proxy/node_modules")
+    run("mount", "--bind", str(cache / "node/node_modules"), f"{share}/proxy/node_modules")
     for package in ("portal", "spawners"):
         installed = Path(sysconfig.get_path("purelib"), package)
         run("mount", "--bind", str(checkout / package), str(installed))
     run(
-        uv,
+        str(uv_program()),
         "pip",
         "install",
         "-q",
@@ -157,13 +157,13 @@ class SubmitHost:
         lines += [f"{key}: {value}" for key, value in changed.items()]
         file = self.work / "given.yaml"
         file.write_text("\n".join(lines) + "\n")
-        return self.run(f"{sys.prefix}/bin/portal", "setup", f"--answers={file}", *options)
+        return self.run(PORTAL, "setup", f"--answers={file}", *options)
 
     def typed(self, answers: dict[str, str], *options: str) -> str:
         """Run ``portal setup`` on a terminal; answer each prompt that contains a key, and others
         with Enter. Return what the terminal showed."""
         terminal, inside = pty.openpty()
-        argv = [*self._inside, f"{sys.prefix}/bin/portal", "setup", *options]
+        argv = [*self._inside, PORTAL, "setup", *options]
         process = subprocess.Popen(
             argv, stdin=inside, stdout=inside, stderr=inside, env=self.env, start_new_session=True
         )
@@ -219,6 +219,6 @@ class SubmitHost:
 if __name__ == "__main__":
     here = Path(__file__).resolve().parents[3]
     sys.path.insert(0, str(here / "tests/slurm_outputs"))
-    prepare(Path(sys.argv[1]), here, Path(os.environ["PORTAL_CACHE"]) / "node/node_modules")
+    prepare(Path(sys.argv[1]), here, Path(os.environ["PORTAL_CACHE"]))
     os.chdir("/")
     serve(Path(sys.argv[1]))
