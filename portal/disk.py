@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -50,6 +51,16 @@ def free(path: Path | str) -> int | None:
         except OSError:
             break
     return None
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync a folder, so that a new name in it survives a crash of the machine (fsync(2)). Blocks.
+    Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def ensure_space(*paths: Path | str) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import portal
+from portal.disk import sync_folder
 from portal.errors import Conflict, StoreUnavailable
 
 from . import archive
@@ -38,7 +39,6 @@ from .manifest import (
     Manifest,
     Member,
 )
-from .places import sync
 from .sealing import SALT, Seal
 
 _WORK = ".portal-backup-"  # prefix of the folder in which one is made
@@ -60,7 +60,7 @@ def make(found: Inventory, config_file: Path, target: Path, passphrase: str) -> 
         try:
             manifest = _collected(found, config_file, work, passphrase, now)
             (work / "backup.tar").rename(path)
-            sync(folder)
+            sync_folder(folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return manifest

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from portal.disk import sync_folder
 from portal.errors import InvalidRequest
 
 from .account import numbers_of, owner_of
@@ -50,7 +51,7 @@ def swap(target: Target, undo: list[Callable[[], object]]) -> None:
             undo.append(partial(before.replace, current))
     target.new.rename(target.path)
     undo.append(partial(target.path.unlink, missing_ok=True))
-    sync(target.path.parent)
+    sync_folder(target.path.parent)
 
 
 def forget(path: Path) -> None:
@@ -104,11 +105,3 @@ def remove_all(paths: list[Path]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-def sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

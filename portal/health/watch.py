@@ -7,18 +7,17 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal import disk
-from portal.errors import PortalError, Unavailable
+from portal.errors import PortalError, StoreUnavailable, Unavailable
+from portal.models.audit import AuditAction, Outcome
 from portal.models.words import count, duration
 from portal.periodic import Periodic
 
 if TYPE_CHECKING:
     from portal.assembly import Services
 
-BACKUPS = Path("/var/backups/data-scientist-portal")  # of the backup's unit
 _EVERY = 15.0  # seconds between two looks
 _DIRECTORY = 60.0  # seconds between two questions to the directory
 _LATE = 10.0  # seconds after which a part that is looked at counts as away
@@ -50,8 +49,8 @@ class PartHealth(NamedTuple):
 class HealthWatch:
     """Health of all parts; ``tasks`` has the loop that looks at those that nobody else watches."""
 
-    def __init__(self, services: Services, backups: Path = BACKUPS) -> None:
-        self._services, self._backups = services, backups
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._directory_again = float("-inf")
         self._seen: dict[str, str] = {}  # sentences of what was looked at; "": it is well
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {"health watch": self.run}
@@ -67,7 +66,7 @@ class HealthWatch:
             "Database": self._database(),
             "Disk of the database": asyncio.to_thread(self._disk),
             "Directory": self._directory(),
-            "Backup": asyncio.to_thread(self._backup),
+            "Backup": self._backup(),
             **self._of_features(),
         }
         seen = await asyncio.gather(*(_in_time(look) for look in looks.values()))
@@ -143,14 +142,16 @@ class HealthWatch:
             return error.message
         return ""
 
-    def _backup(self) -> str | None:
+    async def _backup(self) -> str | None:
         try:
-            times = [path.stat().st_mtime for path in self._backups.glob("portal-backup-*.tar")]
-        except OSError:
+            made, _ = await self._services.store.audit.find(
+                action=AuditAction.BACK_UP, outcome=Outcome.DONE, limit=1
+            )
+        except StoreUnavailable:
+            return None  # which is said of the database
+        if not made:  # the site makes none, or by other means
             return None
-        if not times:  # the site keeps them elsewhere, or makes none
-            return None
-        age = time.time() - max(times)
+        age = time.time() - made[0].at
         return f"The newest backup is {duration(age)} old." if age > _BACKUP_OLD else ""
 
     def _of_features(self) -> Mapping[str, Awaitable[str | None]]:

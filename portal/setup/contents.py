@@ -127,7 +127,6 @@ def unit(name: str, answers: dict[str, Any]) -> str:
     """Return a packaged unit with this installation's paths, account and ports."""
     text = (data_path("deploy") / "systemd" / name).read_text()
     proxy, api, hub, _ = answers["ports"]
-    programs = f"{sys.prefix}/bin/"
     for old, new in (
         ("--port=8000", f"--port={proxy}"),
         ("--api-port=8001", f"--api-port={api}"),
@@ -140,15 +139,10 @@ def unit(name: str, answers: dict[str, Any]) -> str:
     text = re.sub(r"^Documentation=file:///opt/.*\n", "", text, flags=re.MULTILINE)
     if _origin(answers).get("JupyterHub.subdomain_host"):
         text = text.replace("$PROXY_OPTIONS", "--host-routing $PROXY_OPTIONS")
-    # The first word of a command line takes no variables, and a quoted one may have spaces.
-    return (
-        text.replace(_PACKAGED, programs)
-        if " " not in programs
-        else re.sub(
-            re.escape(_PACKAGED) + r"([\w-]+)",
-            lambda found: quoting.unit(programs + found[1]),
-            text,
-        )
+    return re.sub(
+        re.escape(_PACKAGED) + r"([\w-]+)",
+        lambda found: quoting.unit(f"{sys.prefix}/bin/{found[1]}"),
+        text,
     )
 
 

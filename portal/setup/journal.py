@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from portal.disk import sync_folder
 from portal.errors import ConfigurationError, Conflict
 
 from .place import STATE, Place
@@ -100,7 +101,7 @@ class Journal:
         there before the first setup stays known."""
         if "before" in (known := self.entries.get(step, {})):
             entry = {**entry, "before": known["before"]}
-        self.entries[step] = entry
+        self.entries[step] = {"then": list(then), **entry}
         self.pending += [action for action in then if action not in self.pending]
         self.save()
 
@@ -142,7 +143,7 @@ def put(path: Path, new: Kept) -> None:
     except BaseException:
         trial.unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    sync_folder(path.parent)
 
 
 def remove(path: Path) -> None:
@@ -150,12 +151,4 @@ def remove(path: Path) -> None:
     path.unlink(missing_ok=True)
     beside(path).unlink(missing_ok=True)
     if path.parent.is_dir():
-        _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_folder(path.parent)

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import os
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,24 +17,24 @@ from .journal import Journal, Kept, beside, put, remove
 from .place import Place, ask
 
 
-class Step:
+class Step(ABC):
     """Step of a plan. ``id``: its key in the journal; ``then``: what follows if it changes
     something."""
 
     def __init__(self, id: str, then: tuple[str, ...] = ()) -> None:
         self.id, self.then = id, then
 
+    @abstractmethod
     def needed(self, place: Place, journal: Journal) -> bool:
         """Return True if something is to be changed. Raises Conflict if that must not be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show(self, place: Place) -> list[str]:
         """Return the lines of the plan about it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def apply(self, place: Place, journal: Journal) -> None:
         """Do it. Raises PortalError, OSError."""
-        raise NotImplementedError
 
 
 class Folder(Step):
@@ -52,6 +53,8 @@ class Folder(Step):
             return True
         if not self.strict:
             return False
+        if path.is_symlink():
+            raise Conflict(f"{path} is a link. Answer the folder that it leads to.")
         status = path.stat()
         return (status.st_uid, status.st_gid) != numbers or status.st_mode & 0o7777 != self.mode
 
@@ -76,15 +79,19 @@ class Folder(Step):
             path.parent.mkdir(parents=True, exist_ok=True)
             remove_folder(new)
             new.mkdir(mode=0o700)  # fails for a link that somebody put there
+        # A link is not followed: whoever may write beside it could have put one there meanwhile.
+        descriptor = os.open(new, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            os.chown(new, *owned(place, self.owner))
+            os.fchown(descriptor, *owned(place, self.owner))
+            os.fchmod(descriptor, self.mode)
         except PermissionError:
             raise ConfigurationError(
                 f"{path} cannot be given to {self.owner}: root has no rights on that file system. "
                 f"Make it where root has them: install -d -o {self.owner} -g {self.owner} -m "
                 f"{self.mode:04o} {self.path}"
             ) from None
-        new.chmod(self.mode)
+        finally:
+            os.close(descriptor)
         if new != path:
             new.rename(path)
 

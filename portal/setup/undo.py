@@ -68,7 +68,8 @@ def undo(place: Place, journal: Journal, say: Say) -> None:
     systemctl = place.program("systemctl") or "systemctl"
     if place.runs_systemd and units:
         ask([systemctl, "stop", *units], 120)
-    reloads = [_reload(step) for step in journal.entries if _reload(step)]
+    follows = [action for entry in journal.entries.values() for action in entry["then"]]
+    reloads = [action.split()[1] for action in follows if action.startswith("reload ")]
     stay = edited(journal)
     for step, entry in reversed(list(journal.entries.items())):
         if entry.get("path") in stay:
@@ -147,15 +148,3 @@ def _jobs(entry: dict[str, Any], account: str) -> str:
     squeue = Path(entry["undo"][0]).with_name("squeue")
     found = ask([str(squeue), "-h", "-A", account, "-o", "%A"], **entry["variables"])
     return ", ".join(re.findall(r"\d+", found.stdout)[:5]) if found.good else "squeue has failed"
-
-
-def _reload(step: str) -> str:
-    for word, unit in (
-        ("/nginx/", "nginx"),
-        ("/apache2/", "apache2"),
-        ("/httpd/", "httpd"),
-        ("/caddy/", "caddy"),
-    ):
-        if word in step:
-            return unit
-    return ""

@@ -46,11 +46,8 @@ def follow(place: Place, journal: Journal, web: WebServer | None, say: Say) -> l
     left = []
     for action in sorted(journal.pending, key=_order):
         verb, _, unit = action.partition(" ")
-        argv = [
-            "systemctl",
-            *([verb] if verb == "daemon-reload" else _verb(verb, unit)),
-            *unit.split(),
-        ]
+        verb = "reload-or-restart" if verb == "reload" else verb
+        argv = ["systemctl", verb, *unit.split()]
         if place.runs_systemd:
             # It can take as long as the Hub's start: it waits for its web service.
             answer = ask([place.program("systemctl") or "systemctl", *argv[1:]], 300)
@@ -78,10 +75,6 @@ def _order(action: str) -> tuple[int, str]:
     """Sort units' files before the units, and the proxy before the Hub, which asks it."""
     ranks = ("daemon-reload", f"restart {PROXY_UNIT}", f"restart {HUB_UNIT}")
     return (ranks.index(action) if action in ranks else len(ranks), action)
-
-
-def _verb(verb: str, unit: str) -> list[str]:
-    return ["reload-or-restart" if verb == "reload" else verb]
 
 
 def _test(web: WebServer, place: Place, journal: Journal) -> None:

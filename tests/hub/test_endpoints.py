@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from api_client import Caller
-from endpoint_load import PROGRAM, Load
+from endpoint_load import PROGRAM, VERSION, Load
 from hub_client import wait_until
 from jobs import jobs_ever, living_jobs, lose_processes, nothing_left
 from outages import without
@@ -20,15 +20,6 @@ from web_service import kill_service
 
 pytestmark = [pytest.mark.slurm, pytest.mark.hub]
 NAME = "echo"
-VERSION = {
-    "environment": "python-venv",
-    "command": ["{python}", "echo.py", "{socket}"],
-    "example": {"method": "POST", "path": "/v1/say", "body": {"say": "hello"}},
-    "paths": ["/v1/"],
-    "cpus": 1,
-    "memory": "400M",
-    "time": "0:30:00",
-}
 
 
 def with_program(demo: Any, user: str) -> None:

@@ -11,20 +11,12 @@ from typing import Any
 import httpx
 import pytest
 from api_client import Caller
-from endpoint_load import PROGRAM
+from endpoint_load import PROGRAM, VERSION
 from hub_client import Person, wait_until
 from jobs import nothing_left
 
 pytestmark = [pytest.mark.slurm, pytest.mark.hub]
 PROJECT = f"p-{secrets.token_hex(4)}"  # nothing is deleted: each run of the test has its own
-VERSION = {
-    "environment": "python-venv",
-    "command": ["{python}", "echo.py", "{socket}"],
-    "example": {"method": "POST", "path": "/v1/say", "body": {"say": "hello"}},
-    "cpus": 1,
-    "memory": "400M",
-    "time": "0:30:00",
-}
 ASLEEP, OTHER = 503, 404  # let in, but there is no replica; not theirs
 
 

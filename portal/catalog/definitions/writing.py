@@ -8,6 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
+from portal.disk import sync_folder
 from portal.errors import Conflict, Unavailable
 
 from .reading import hash_of
@@ -41,7 +42,7 @@ def write_file(path: Path, text: str, known: str | None) -> str:
         finally:
             with contextlib.suppress(OSError):
                 new.unlink()
-        _keep(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise _error_of(path, error) from None
     return hash_of(raw)
@@ -67,15 +68,6 @@ def _demand(path: Path, known: str | None) -> None:
         raise Conflict(
             f"{path} {what}. Nothing was written. Check the file, fix or remove it, and try again."
         )
-
-
-def _keep(folder: Path) -> None:
-    """Sync the folder, so that a new name in it survives a crash of the machine (fsync(2))."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _error_of(path: Path, error: OSError) -> Conflict | Unavailable:

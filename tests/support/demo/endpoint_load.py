@@ -46,6 +46,15 @@ Server.request_queue_size = 256
 Server.daemon_threads = True
 Server(sys.argv[1], Handler).serve_forever()
 """
+VERSION = {  # of an endpoint, whose program lies in its owner's home
+    "environment": "python-venv",
+    "command": ["{python}", "echo.py", "{socket}"],
+    "example": {"method": "POST", "path": "/v1/say", "body": {"say": "hello"}},
+    "paths": ["/v1/"],
+    "cpus": 1,
+    "memory": "400M",
+    "time": "0:30:00",
+}
 _EVENTS, _PAUSE = 5, 0.1  # of a stream, and seconds between two of them
 _WHOLE = "".join(f"data: {number}\n\n" for number in [*range(_EVENTS), "[DONE]"])
 _PATIENCE = 60.0  # seconds for one answer

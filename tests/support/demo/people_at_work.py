@@ -8,7 +8,7 @@ from typing import Any
 
 from api_client import Caller
 from course_made import approve, course
-from endpoint_load import PROGRAM
+from endpoint_load import PROGRAM, VERSION
 from hub_client import Person, wait_until
 from jobs import living_jobs, nothing_left
 from notebook_kernel import NotebookKernel
@@ -39,15 +39,6 @@ while not os.path.exists(run["folder"] + "/go"):
 print(f"the last line of {os.environ['SLURM_ARRAY_JOB_ID']}_{number}", flush=True)
 report("succeeded", cell=2, cells=2, metrics={"loss": 0.5})
 """
-VERSION = {
-    "environment": "python-venv",
-    "command": ["{python}", "echo.py", "{socket}"],
-    "example": {"method": "POST", "path": "/v1/say", "body": {"say": "hello"}},
-    "paths": ["/v1/"],
-    "cpus": 1,
-    "memory": "400M",
-    "time": "0:30:00",
-}
 
 
 class Work:

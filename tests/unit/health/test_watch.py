@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,14 +13,31 @@ from typing import Any
 import pytest
 
 from portal import disk
-from portal.errors import DirectoryUnavailable
+from portal.errors import DirectoryUnavailable, StoreUnavailable
 from portal.health import watch as module
 from portal.health.watch import Health, HealthWatch
+from portal.models.audit import AuditAction, Outcome
+
+
+class Audit:
+    """Audit log with one backup, made ``age`` seconds ago; None: without one."""
+
+    age: float | None = None
+    away = False
+
+    async def find(self, **asked: Any) -> tuple[list[Any], None]:
+        assert asked == {"action": AuditAction.BACK_UP, "outcome": Outcome.DONE, "limit": 1}
+        if self.away:
+            raise StoreUnavailable("The database does not answer.")
+        return [] if self.age is None else [SimpleNamespace(at=time.time() - self.age)], None
 
 
 class Store:
     error, slow = "", 0.0
     database = SimpleNamespace(address=SimpleNamespace(path=Path("/")))
+
+    def __init__(self) -> None:
+        self.audit = Audit()
 
     async def check(self) -> None:
         await asyncio.sleep(self.slow)
@@ -63,24 +79,22 @@ def services(**changed: Any) -> Any:
     return SimpleNamespace(**{**parts, **changed})
 
 
-async def looked(site: Any, folder: Path) -> tuple[Health, dict[str, str]]:
-    watch = HealthWatch(site, backups=folder)
+async def looked(site: Any) -> tuple[Health, dict[str, str]]:
+    watch = HealthWatch(site)
     await watch.look_around()
     return watch.health(), {part.title: part.words for part in watch.parts() if part.words}
 
 
-async def test_all_is_well(tmp_path: Path) -> None:
-    assert await looked(services(), tmp_path) == (Health.OK, {})
+async def test_all_is_well() -> None:
+    assert await looked(services()) == (Health.OK, {})
 
 
-async def test_before_the_first_look_the_word_is_known(tmp_path: Path) -> None:
+async def test_before_the_first_look_the_word_is_known() -> None:
     site = services(dashboard=SimpleNamespace(view=None, error=""))
-    assert HealthWatch(site, backups=tmp_path).health() is Health.DEGRADED
+    assert HealthWatch(site).health() is Health.DEGRADED
 
 
-async def test_each_part_degrades_the_whole_and_says_how(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_part_degrades_the_whole_and_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
     site = services()
     site.dashboard.view.snapshot.age = 600.0
     site.store.slow = 0.05
@@ -89,13 +103,12 @@ async def test_each_part_degrades_the_whole_and_says_how(
     site.of_features = {Any: SimpleNamespace(look_at=lambda: {"Gateway": gateway()})}
     monkeypatch.setattr(module, "_SLOW", 0.01)
     monkeypatch.setattr(disk, "free", lambda path: 100 * 1024**2)
-    (old := tmp_path / "portal-backup-2026-01-01T000000Z.tar").touch()
-    os.utime(old, (time.time() - 4 * 86_400,) * 2)
+    site.store.audit.age = 4 * 86_400
 
     async def gateway() -> str:
         return "The gateway does not answer."
 
-    health, words = await looked(site, tmp_path)
+    health, words = await looked(site)
     assert health is Health.DEGRADED
     assert words.pop("Database").startswith("It took 0.")
     assert words == {
@@ -106,43 +119,45 @@ async def test_each_part_degrades_the_whole_and_says_how(
         "Gateway": "The gateway does not answer.",
         "Environment files": "1 file cannot be read.",
     }
-    (tmp_path / "portal-backup-2026-01-05T000000Z.tar").touch()
-    assert "Backup" not in (await looked(site, tmp_path))[1]
+    site.store.audit.age = 86_400
+    assert "Backup" not in (await looked(site))[1]
+    site.store.audit.age, site.store.audit.away = 4 * 86_400, True
+    assert "Backup" not in (await looked(site))[1]  # that the database is away is said once
 
 
-async def test_nothing_works_without_the_hub_or_without_slurm_and_database(tmp_path: Path) -> None:
+async def test_nothing_works_without_the_hub_or_without_slurm_and_database() -> None:
     site = services()
     site.hub.up = False
-    assert (await looked(site, tmp_path))[0] is Health.FAILED
+    assert (await looked(site))[0] is Health.FAILED
     site.hub.up = True
     site.dashboard.view.error = "Slurm does not answer."
-    assert (await looked(site, tmp_path))[0] is Health.DEGRADED
+    assert (await looked(site))[0] is Health.DEGRADED
     site.store.error = "The database does not answer."
-    assert (await looked(site, tmp_path))[0] is Health.FAILED
+    assert (await looked(site))[0] is Health.FAILED
     site.dashboard.view.error = ""
-    assert (await looked(site, tmp_path))[0] is Health.DEGRADED
+    assert (await looked(site))[0] is Health.DEGRADED
 
 
 async def test_a_part_that_hangs_is_away_and_the_others_are_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_LATE", 0.05)
     site = services()
     site.hub.up = None
-    health, words = await looked(site, tmp_path)
+    health, words = await looked(site)
     assert health is Health.FAILED and list(words) == ["Hub"]
 
 
-async def test_the_directory_is_not_asked_at_each_look(tmp_path: Path) -> None:
+async def test_the_directory_is_not_asked_at_each_look() -> None:
     site = services()
-    watch = HealthWatch(site, backups=tmp_path)
+    watch = HealthWatch(site)
     for _ in range(3):
         await watch.look_around()
     assert site.directory.asked == 1
 
 
-async def test_a_question_costs_less_than_five_milliseconds(tmp_path: Path) -> None:
-    watch = HealthWatch(services(), backups=tmp_path)
+async def test_a_question_costs_less_than_five_milliseconds() -> None:
+    watch = HealthWatch(services())
     await watch.look_around()
     began = time.process_time()
     for _ in range(100):
