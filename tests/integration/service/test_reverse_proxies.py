@@ -1,9 +1,11 @@
-"""The reverse proxies of docs/how-to/https.md, as they stand there, in front of a small server."""
+"""The reverse proxies of docs/how-to/https.md, as they stand there, and those that `portal setup`
+writes, in front of a small server."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import ssl
@@ -23,6 +25,8 @@ from tornado.websocket import WebSocketHandler, websocket_connect
 from portal.demo.daemons.certificates import Certificates, make_certificates
 from portal.demo.daemons.ports import free, free_port
 from portal.demo.daemons.process import wait_for
+from portal.setup.https import web_server
+from portal.setup.place import Place
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/how-to/https.md").read_text()
 NAME = "portal.example.org"
@@ -43,6 +47,15 @@ TypesConfig /dev/null
 Listen 127.0.0.1:{https}
 Listen 127.0.0.1:{http}
 {modules}
+{block}
+"""
+CADDY = """
+{{
+    admin off
+    default_bind 127.0.0.1
+    http_port {http}
+    https_port {https}
+}}
 {block}
 """
 MODULES = (
@@ -69,9 +82,10 @@ class Mirror(WebSocketHandler):
 
 
 class Site(NamedTuple):
-    """Running reverse proxy, and the certificate of its authority."""
+    """Running reverse proxy for ``host``, and the certificate of its authority."""
 
     name: str
+    host: str
     https: int
     http: int
     ca_file: Path
@@ -117,18 +131,38 @@ def upstream() -> Iterator[int]:
     thread.join(10)
 
 
-def example(language: str, upstream: int, https: int, http: int, made: Certificates) -> str:
-    """The page's block in ``language``, with this test's ports, name and certificate."""
+def written(kind: str, upstream: int, made: Certificates) -> str:
+    """What `portal setup` writes for a web server."""
+    answers = {
+        "https": kind,
+        "host_name": "localhost",
+        "session_hosts": False,
+        "certificate": str(made.certificate),
+        "certificate_key": str(made.key),
+        "ports": [str(upstream)],
+    }
+    server = web_server(answers, Place("/"))
+    assert server is not None
+    return server.files[0][1]
+
+
+def example(language: str) -> str:
+    """The page's block in ``language``."""
     block = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
     assert block is not None
-    text = block[1]
+    return block[1]
+
+
+def here(text: str, upstream: int, https: int, http: int, made: Certificates) -> str:
+    """Return a file with this test's ports and certificate."""
     for old, new in (
         ("127.0.0.1:8000", f"127.0.0.1:{upstream}"),
         (f"/etc/ssl/{NAME}.pem", str(made.certificate)),
         (f"/etc/ssl/private/{NAME}.key", str(made.key)),
         # The packaged nginx is older than the directive: as the comment beside it says.
-        ("listen 443 ssl;", f"listen 127.0.0.1:{https} ssl http2;"),
         ("    http2 on;  # before nginx 1.25.1: listen 443 ssl http2;\n", ""),
+        ("listen 443 ssl;", "listen 443 ssl http2;"),
+        ("listen 443 ", f"listen 127.0.0.1:{https} "),
         ("listen 80;", f"listen 127.0.0.1:{http};"),
         ("*:443>", f"127.0.0.1:{https}>"),
         ("*:80>", f"127.0.0.1:{http}>"),
@@ -137,19 +171,32 @@ def example(language: str, upstream: int, https: int, http: int, made: Certifica
     return text
 
 
-@pytest.fixture(scope="module", params=["nginx", "apache"])
+BY_SETUP = "setup-"
+
+
+@pytest.fixture(
+    scope="module",
+    params=["nginx", "apache", *(f"{BY_SETUP}{kind}" for kind in ("nginx", "apache", "caddy"))],
+)
 def site(
     request: pytest.FixtureRequest, upstream: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
-    """The example in front of ``upstream``."""
+    """The example, or the file of setup, in front of ``upstream``."""
+    name = request.param.removeprefix(BY_SETUP)
     place = tmp_path_factory.mktemp(request.param)
     made = make_certificates(place / "certificates")
     https, http = free_port(), free_port()
-    block = example(request.param, upstream, https, http, made)
+    own = name == request.param
+    block = here(
+        example(name) if own else written(name, upstream, made), upstream, https, http, made
+    )
     file = place / "site.conf"
-    if request.param == "nginx":
+    if name == "nginx":
         file.write_text(NGINX.format(place=place, block=block))
         argv = ["nginx", "-p", str(place), "-c", str(file)]
+    elif name == "caddy":
+        file.write_text(CADDY.format(https=https, http=http, block=block))
+        argv = ["caddy", "run", "--config", str(file), "--adapter", "caddyfile"]
     else:
         loads = [
             f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in MODULES
@@ -161,10 +208,13 @@ def site(
         )
         argv = ["apache2", "-f", str(file), "-D", "FOREGROUND"]
     assert shutil.which(argv[0], path="/usr/sbin:/usr/bin")
-    process = subprocess.Popen(argv, preexec_fn=runs.ends_with_parent)
+    with (place / "log").open("ab") as log:
+        process = subprocess.Popen(
+            argv, preexec_fn=runs.ends_with_parent, stderr=log, env={**os.environ, "HOME": place}
+        )
     try:
         assert wait_for(lambda: not free(https), 20), (place / "log").read_text()
-        yield Site(request.param, https, http, made.ca_file)
+        yield Site(name, NAME if own else "localhost", https, http, made.ca_file)
     finally:
         process.terminate()
         process.wait(20)
@@ -181,7 +231,7 @@ def test_http2_with_the_address_and_the_host_that_were_asked_for(site: Site) -> 
 
 def test_pages_are_compressed(site: Site) -> None:
     _, _, headers, body = site.curl("/user/ada/api", "--compressed")
-    assert headers["content-encoding"] == "gzip"
+    assert headers["content-encoding"] == ("zstd" if site.name == "caddy" else "gzip")
     assert json.loads(body)["path"] == "/user/ada/api"
 
 
@@ -193,6 +243,9 @@ def test_files_of_any_size_reach_a_session(site: Site, tmp_path: Path) -> None:
     assert (status, json.loads(answer)["size"]) == (200, 2_000_000)
     if site.name == "nginx":  # Apache leaves that to the Hub
         assert site.curl("/hub/api", *send)[0] == 413
+    if site.name == "caddy":  # 2.6 ends the stream
+        with pytest.raises(subprocess.CalledProcessError, match="exit status 92"):
+            site.curl("/hub/api", *send)
 
 
 def test_headers_beyond_the_usual_reach_the_hub(site: Site) -> None:
@@ -214,9 +267,13 @@ async def test_websockets_pass(site: Site) -> None:
 
 def test_plain_http_leads_to_https(site: Site) -> None:
     done = subprocess.run(
-        ["curl", "-sS", "-i", "-H", f"Host: {NAME}", f"http://127.0.0.1:{site.http}/hub/login"],
+        [
+            *("curl", "-sS", "-i", "-H", f"Host: {site.host}"),
+            f"http://127.0.0.1:{site.http}/hub/login",
+        ],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert re.search(rf"(?im)^location: https://{NAME}/hub/login\r?$", done.stdout), done.stdout
+    there = rf"(?im)^location: https://{site.host}/hub/login\r?$"
+    assert re.search(there, done.stdout), done.stdout
