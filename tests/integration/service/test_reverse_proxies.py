@@ -243,9 +243,12 @@ def test_files_of_any_size_reach_a_session(site: Site, tmp_path: Path) -> None:
     assert (status, json.loads(answer)["size"]) == (200, 2_000_000)
     if site.name == "nginx":  # Apache leaves that to the Hub
         assert site.curl("/hub/api", *send)[0] == 413
-    if site.name == "caddy":  # 2.6 ends the stream
-        with pytest.raises(subprocess.CalledProcessError, match="exit status 92"):
-            site.curl("/hub/api", *send)
+    if site.name == "caddy":  # 2.6 answers with 502, or ends the stream before it is read
+        try:
+            refused = site.curl("/hub/api", *send)[0]
+        except subprocess.CalledProcessError as error:
+            refused = error.returncode
+        assert refused in (502, 92)
 
 
 def test_headers_beyond_the_usual_reach_the_hub(site: Site) -> None:
