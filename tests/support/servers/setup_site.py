@@ -64,9 +64,15 @@ def prepare(work: Path, checkout: Path, cache: Path) -> None:
         "--no-deps",
         *map(str, work.glob("*.whl")),
     )
+    kept = work / "venv"
+    kept.mkdir()
+    run("mount", "--rbind", sys.prefix, str(kept))
     for folder in ("/home", "/var/lib/data-scientist-portal"):
         Path(folder).mkdir(exist_ok=True)
         run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", folder)
+    if not Path(sys.prefix).exists():  # it lies there
+        Path(sys.prefix).mkdir(parents=True)
+        run("mount", "--rbind", str(kept), sys.prefix)
     run("groupadd", "-f", GROUP)
     run("useradd", "-m", "-g", GROUP, "-u", "6101", USER)
 
