@@ -221,6 +221,7 @@ def test_from_the_answers_to_a_kernel_and_back(host: SubmitHost) -> None:
     assert f"http://{ADDRESS}:8081" in log.read_text()
     assert host.run("squeue", "-h", f"--user={USER}", "-t", "R").stdout == ""
 
+    host.stop_units()  # as undo would, where systemd runs
     undone = host.run(PORTAL, "setup", "--undo", "--yes")
     assert undone.returncode == 0, undone.stderr
     assert "nothing deletes it but you" in undone.stdout

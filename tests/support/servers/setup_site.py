@@ -16,6 +16,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from portal.session_packages import uv_program
 
 ADDRESS = "10.99.0.1"
@@ -208,11 +210,17 @@ class SubmitHost:
             )
         return output
 
+    def stop_units(self) -> None:
+        """End what the units started."""
+        while self._units:
+            unit = self._units.pop()
+            for process in psutil.Process(unit.pid).children():  # of nsenter, which waits for it
+                process.terminate()
+            unit.wait(60)
+
     def stop(self) -> None:
         """End everything that runs there."""
-        for unit in self._units:
-            unit.terminate()
-            unit.wait(60)
+        self.stop_units()
         assert self._process.stdin
         self._process.stdin.close()
         try:
