@@ -1,4 +1,4 @@
-"""What must be true before anything is written: each that is not is a sentence with a way out."""
+"""Prerequisites of a setup: each that is not met is a sentence with a way out."""
 
 from __future__ import annotations
 

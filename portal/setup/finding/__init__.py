@@ -1,4 +1,4 @@
-"""What can be found on a submit host, for the answers that need not be given."""
+"""Findings on a submit host, for the answers that need not be given."""
 
 from __future__ import annotations
 

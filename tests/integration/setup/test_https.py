@@ -12,10 +12,11 @@ from setup_machine import Machine
 
 from portal.demo.daemons.certificates import make_certificates
 from portal.errors import ConfigurationError
+from portal.setup import undo as module
 from portal.setup.https import certificate_trouble, web_server
 from portal.setup.journal import Journal
-from portal.setup.place import Place
-from portal.setup.undo import ensure_unedited
+from portal.setup.place import Answer, Place
+from portal.setup.undo import ensure_unedited, undo
 from portal.setup.writing import follow, write
 
 NGINX = "etc/nginx/conf.d/data-scientist-portal.conf"
@@ -75,6 +76,22 @@ def test_a_file_that_nginx_refuses_is_taken_back(https: Machine) -> None:
         set_up(https)
     assert (https.root / NGINX).read_bytes() == before
     ensure_unedited(Journal(https.place))
+
+
+def test_undo_reloads_the_web_server_without_the_file(
+    https: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up(https)
+    asked: list[tuple[str, bool]] = []
+
+    def ask(argv: list[str], *_: object, **__: object) -> Answer:
+        asked.append((" ".join(argv[1:]), (https.root / NGINX).exists()))
+        return Answer(0, "", "")
+
+    monkeypatch.setattr(Place, "runs_systemd", True)
+    monkeypatch.setattr(module, "ask", ask)
+    undo(https.place, Journal(https.place), print)
+    assert ("reload-or-restart nginx", False) in asked
 
 
 def test_apache_accepts_it(https: Machine, tmp_path: Path) -> None:

@@ -92,6 +92,18 @@ def test_a_second_run_has_nothing_to_do(machine: Machine) -> None:
     assert before[wants][3]
 
 
+def test_a_log_folder_that_is_a_link_is_refused(machine: Machine) -> None:
+    """Whoever could write beside it would choose which folder is given to the Hub's account."""
+    target = machine.root / "target"
+    target.mkdir(mode=0o700)
+    link = machine.root / "shared/portal/log"
+    link.parent.mkdir()
+    link.symlink_to(target)
+    with pytest.raises(Conflict, match=r"log is a link\. Answer the folder that it leads to\."):
+        machine.set_up()
+    assert (target.stat().st_uid, target.stat().st_mode & 0o777) == (0, 0o700)
+
+
 @pytest.mark.parametrize(("number", "stride"), [(signal.SIGKILL, 5), (signal.SIGTERM, 11)])
 def test_ended_anywhere_and_run_again(machine: Machine, number: int, stride: int) -> None:
     """It ends as an undisturbed setup does, with the same journal; undo brings the bare machine
