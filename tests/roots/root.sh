@@ -9,7 +9,7 @@
 #   sh tests/roots/root.sh stop ROOT
 #
 # Then, in the root: tests/roots/site.sh makes it a cluster's submit host, protocol.py follows the page
-# Install, faults.sh and role.sh follow that.
+# Install, faults.sh and role.sh follow that. upgrade.sh needs a booted root alone.
 #
 # The root has its own network: it reaches what this machine reaches (slirp4netns(1)), and this
 # machine's loopback at 10.0.2.2. Nobody reaches the root.
