@@ -1,4 +1,5 @@
-"""Free space of the disks that the portal writes to, and space reserved for its databases."""
+"""Free space of the disks that the portal writes to, space reserved for its databases, and names
+that survive a crash."""
 
 from __future__ import annotations
 

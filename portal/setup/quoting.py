@@ -23,8 +23,9 @@ def sudoers(value: str) -> str:
 
 
 def unit(value: str) -> str:
-    """Return a word for a command line in a unit, systemd.service(5)."""
-    text = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    """Return a program's path for a command line in a unit, whose first word takes no variables:
+    systemd.service(5), "Command lines"."""
+    text = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return text if re.fullmatch(r"[^\s'\";]+", text) and text == value else f'"{text}"'
 
 

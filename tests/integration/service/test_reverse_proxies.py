@@ -186,10 +186,9 @@ def site(
     place = tmp_path_factory.mktemp(request.param)
     made = make_certificates(place / "certificates")
     https, http = free_port(), free_port()
-    own = name == request.param
-    block = here(
-        example(name) if own else written(name, upstream, made), upstream, https, http, made
-    )
+    of_page = name == request.param
+    text = example(name) if of_page else written(name, upstream, made)
+    block = here(text, upstream, https, http, made)
     file = place / "site.conf"
     if name == "nginx":
         file.write_text(NGINX.format(place=place, block=block))
@@ -214,7 +213,7 @@ def site(
         )
     try:
         assert wait_for(lambda: not free(https), 20), (place / "log").read_text()
-        yield Site(name, NAME if own else "localhost", https, http, made.ca_file)
+        yield Site(name, NAME if of_page else "localhost", https, http, made.ca_file)
     finally:
         process.terminate()
         process.wait(20)

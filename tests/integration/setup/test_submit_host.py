@@ -24,11 +24,13 @@ def host() -> Iterator[SubmitHost]:
             pytest.skip(f"{program} is not installed")
     work = Path(tempfile.mkdtemp(prefix="pt-", dir="/var/tmp"))
     work.chmod(0o755)
-    host = SubmitHost(work)
     try:
-        yield host
+        host = SubmitHost(work)
+        try:
+            yield host
+        finally:
+            host.stop()
     finally:
-        host.stop()
         shutil.rmtree(work)
 
 

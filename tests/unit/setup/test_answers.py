@@ -183,3 +183,16 @@ def test_only_what_was_not_found_is_asked() -> None:
     assert answers["users_group"] == "portal-users"
     assert not any("Folder for job logs" in words or "password" in words for words in asked)
     assert any("Unix group" in words and "[portal-users]" in words for words in asked)
+
+
+def test_units_start_programs_of_any_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What systemd replaces in a command line's first word is escaped: its "%", but no "$"."""
+    answers = complete(LEAST, {})
+    for prefix, word in (
+        ("/opt/portal", "/opt/portal/bin/jupyterhub"),
+        ("/opt/my portal", '"/opt/my portal/bin/jupyterhub"'),
+        ("/opt/5% of $HOME", '"/opt/5%% of $HOME/bin/jupyterhub"'),
+    ):
+        monkeypatch.setattr("sys.prefix", prefix)
+        text = contents.unit("data-scientist-portal.service", answers)
+        assert f"\nExecStart={word} -f /etc/" in text
